@@ -43,6 +43,7 @@ from svc.model.cluster.lease import Member
 from svc.model.cluster.node import Leaf, Node, TokenRecord, TokenRole
 from svc.model.cluster.onward import OnwardAuth
 from svc.model.cluster.person import IssuedCertificate, Person
+from svc.model.cluster.registration import Epoch
 from svc.model.cluster.resource import Resource, Undeclared
 from svc.model.cluster.scope import DiscoveryScope, ScopeOrigin
 from svc.model.cluster.sign_in import IdentityLink, SignIn
@@ -116,7 +117,12 @@ class Life:
             await self.store.run("queue of before", self._older_queue)
         await self.store.run("head", self.cluster.add_head)
         await self.store.run("Authorities", self._authorities)
-        signed = {*sign_in_rows(""), *agent_rows(""), *access_rows("", "", b"", ""), *scope_row()}
+        signed = {
+            *sign_in_rows(""),
+            *agent_rows(""),
+            *access_rows("", "", b"", ""),
+            *scope_row(),
+        } | {"epochs"}
         others = (each for each in made_ahead(self.ids).items() if each[0] not in signed)
         put(db, ((t, row) for t, rows in others for row in rows))
         db.change("UPDATE agents SET last_seen = 84.5 WHERE id = 'agent1'")
@@ -266,6 +272,9 @@ class Life:
             Resource(SPARE, "tcp"),
         ):
             tx.catalog.add(one, self.at)
+        tx.epochs.activate(
+            Epoch(name="kube_gate", epoch=1, activated_at=61.0, activated_by="local:0")
+        )
         for row in scope_row()["scopes"]:
             tx.scopes.put(
                 DiscoveryScope(

@@ -274,7 +274,11 @@ KEYS: Mapping[str, str] = MappingProxyType(
         # the self-check
         "category": "what sort of thing a check looks at",
         "checks": "the checks that were made",
-        "epoch_capability": "the highest epoch a node can serve; null: this version has no epochs",
+        "epoch_capability": "the highest epoch that a Connector offered last; null: no Connector",
+        "epoch": "the epoch of the SSH gate in force; 0: it is off",
+        "highest_epoch": "the highest one that this version knows",
+        "losing": "the Connectors that offer less, and lose their SSH resources by it",
+        "public_key": "the public key of a certificate authority, as OpenSSH writes it",
         "fail": "how many checks failed",
         "failed": "how many checks failed when a node reported; null: it makes none",
         "found": "the checks that warn or failed when a node reported",

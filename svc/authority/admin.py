@@ -25,6 +25,7 @@ from svc.authority.recordings.admin import RecordingAdmin
 from svc.authority.registry.admin import RegistryAdmin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
+from svc.authority.registry.epochs import EpochAdmin
 from svc.authority.registry.listing import CatalogListing
 from svc.authority.registry.operators import EDIT_POLICY, VIEW_POLICY, Operators
 from svc.authority.sessions.admin import SessionAdmin
@@ -79,6 +80,7 @@ class AdminService:
     catalog: CatalogAdmin
     listing: CatalogListing
     scopes: ScopeAdmin
+    epochs: EpochAdmin
     policies: PolicyAdmin
     checks: PolicyCheck
     proposals: PolicyProposals
@@ -238,6 +240,8 @@ class AdminService:
             "ListScopes": see(pb.ListScopesRequest, scopes.list_scopes),
             "ShowScope": see(pb.ShowScopeRequest, scopes.show_scope),
             "RemoveScope": change(pb.RemoveScopeRequest, scopes.remove_scope),
+            "EpochStatus": see(pb.EpochStatusRequest, self.epochs.status),
+            "ActivateEpoch": change(pb.ActivateEpochRequest, self.epochs.activate),
         }
 
     def _of_recordings(self) -> dict[str, Serve]:

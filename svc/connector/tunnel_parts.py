@@ -15,7 +15,7 @@ from svc.connector.opening import ConnectorSessions
 from svc.connector.proxies import Proxies
 from svc.interfaces.rpc import Peer
 from svc.messages.tunnel import encode_registration
-from svc.model.cluster.registration import DeclaredResource, Registration
+from svc.model.cluster.registration import HIGHEST, DeclaredResource, Registration
 from svc.model.signing import Signed
 from svc.rpc.max_age import Freshness
 from svc.runtime.services import BackgroundTasks
@@ -114,6 +114,7 @@ class TunnelParts:
                     capabilities=me.capabilities,
                     inventory_generation=self.inventories.generation(proxy_id),
                     onward_key=me.onward_key,
+                    gate_epoch=HIGHEST,
                 )
             )
         )

@@ -21,6 +21,7 @@ from svc.interfaces.account import ISecrets
 from svc.interfaces.agents import IAgentCertificates, IAgents, IDelegations
 from svc.interfaces.crash import CrashPoint, no_crash
 from svc.interfaces.discovered import ICatalogChanges, IPublications, IScopes
+from svc.interfaces.epochs import IEpochs
 from svc.interfaces.expected import IExpectedKeys
 from svc.interfaces.facets import (
     IAuditLog,
@@ -79,6 +80,7 @@ class ITransaction(Interface):
     scopes: IScopes = Attribute("What discovery may bring into the catalog.")
     publications: IPublications = Attribute("What Connectors published, to look at.")
     bindings: IBindings = Attribute("Who was meant to serve a resource, and when.")
+    epochs: IEpochs = Attribute("What the cluster switched on, and what nodes offer.")
     inventories: IInventories = Attribute("How often what a Connector is to serve changed.")
     health: INodeHealth = Attribute("What nodes reported of their own health.")
     policies: IPolicies = Attribute("Versions of the policy text.")

@@ -172,6 +172,7 @@ _REGISTRATION = MessageForm(
     capabilities=words(64),
     inventory_generation=PLAIN,
     onward_key=octets(ONWARD_KEY_BYTES, empty=True),
+    gate_epoch=PLAIN,
 )
 encode_registration, decode_registration = _REGISTRATION.encode, _REGISTRATION.decode
 """What a node signs; as it comes it is bounded, and its meaning is judged by Authority."""

@@ -46,6 +46,7 @@ from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
+from svc.authority.registry.epochs import EpochAdmin
 from svc.authority.registry.listing import CatalogListing
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.people import PeopleAdmin
@@ -287,6 +288,7 @@ class Authority:
             ),
             "listing": CatalogListing(self.writer, self.registrations, discovery.ids.scope_of),
             "scopes": ScopeAdmin(self.writer, discovery, self.writer.recorder.origin),
+            "epochs": EpochAdmin(self.writer),
         }
 
     def _operators(self, now: Callable[[], float]) -> Operators:

@@ -128,6 +128,9 @@ class NamesTests(SynchronousTestCase):
             ("resources", "remove", "host"),
             ("scopes", "set", "lab", "--kinds", "tcp"),
             ("scopes", "list"),
+            ("ca", "export", "onward_ssh"),
+            ("epochs", "status"),
+            ("epochs", "activate", "--yes"),
             ("scopes", "show", "lab"),
             ("scopes", "remove", "lab"),
         ):

@@ -15,7 +15,7 @@ from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.tunnel import decode_registration
 from svc.model.cluster.node import Node, NodeState
-from svc.model.cluster.registration import Registration, Withheld
+from svc.model.cluster.registration import GATE_NOT_OFFERED, GATED_KINDS, Registration, Withheld
 from svc.model.cluster.resource import Assigned, Undeclared
 from svc.model.cluster.scope import MODE_REQUIRED
 from svc.model.ids import is_resource_id
@@ -94,6 +94,11 @@ class AdmittedRegistration:
         """Of what it serves."""
         return tuple(one.id for one in self.served)
 
+    @property
+    def without_gate(self) -> frozenset[str]:
+        """Of what it is not given for want of the SSH gate."""
+        return frozenset(one.id for one in self.withheld if one.reason == GATE_NOT_OFFERED)
+
     def undeclared(self, at: float) -> tuple[Undeclared, ...]:
         """What the catalog should show as offered but not given."""
         kinds = {one.id: one.kind for one in self.registration.resources}
@@ -138,7 +143,8 @@ def verify_registration(
     node = _active(facts.nodes.get(certificate.principal.id))
     _check_ownership(registration, node, facts)
     served, withheld = divide(registration, node, facts)
-    if not served:
+    # One that is only too old for the gate keeps its registration: nothing of it is wrong.
+    if not served and all(one.reason != GATE_NOT_OFFERED for one in withheld):
         raise ProvenRefusal(
             "the catalog permits none of the declared resources; add them with "
             "`svc authority resources add` and assign them to this node",
@@ -204,6 +210,8 @@ def divide(
             withheld.append(Withheld(declared.id, NOT_IN_CATALOG))
         elif known.kind != declared.kind:
             withheld.append(Withheld(declared.id, KIND_MISMATCH))
+        elif known.kind in GATED_KINDS and registration.gate_epoch < facts.gate_epoch:
+            withheld.append(Withheld(declared.id, GATE_NOT_OFFERED))
         elif known.lacks_mode:
             withheld.append(Withheld(declared.id, MODE_REQUIRED))
         else:

@@ -11,6 +11,7 @@ from svc.authority.state.writer import StateWriter
 from svc.interfaces.store import ITransaction
 from svc.model.audit.record import Actor
 from svc.model.cluster.labels import as_discovered
+from svc.model.cluster.registration import GATE_NOT_OFFERED
 from svc.model.cluster.resource import Resource, ResourceSource, Undeclared
 from svc.model.cluster.scope import MODE_REQUIRED, PublishedRow
 from svc.proto.gate.v1 import admin_pb2 as pb
@@ -87,6 +88,8 @@ class CatalogListing:
     def _state(self, one: Resource) -> str:
         if self.registrations.is_served(one.assigned):
             return "served"
+        if self.registrations.is_without_gate(one.id, one.assigned_to):
+            return GATE_NOT_OFFERED
         if one.assigned_to is None:
             return "departed" if one.is_discovered else "unassigned"
         if one.lacks_mode:

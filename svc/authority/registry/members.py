@@ -19,6 +19,7 @@ from svc.model.audit.events import NODE_REVOKE
 from svc.model.audit.record import Actor
 from svc.model.cluster.health import NodeHealth
 from svc.model.cluster.node import Node, NodeState, Publication, TokenRole
+from svc.model.cluster.registration import SSH_GATE
 from svc.model.ids import is_cluster_name
 from svc.model.policy.requests import is_address
 from svc.model.session.ending import PROXY_REVOKED
@@ -74,13 +75,15 @@ class MemberAdmin:
 
         def look(
             tx: ITransaction,
-        ) -> tuple[Sequence[Node], Mapping[str, int], Mapping[str, NodeHealth]]:
-            return tx.nodes.all(), tx.inventories.all(), tx.health.all()
+        ) -> tuple[Sequence[Node], Mapping[str, int], Mapping[str, NodeHealth], Mapping[str, int]]:
+            offers = tx.epochs.offers(SSH_GATE)
+            return tx.nodes.all(), tx.inventories.all(), tx.health.all(), offers
 
-        nodes, inventories, health = await self.writer.read("list nodes", look)
-        return pb.ListNodesResponse(
-            nodes=[self._node_row(one, inventories, health.get(one.id)) for one in nodes]
-        )
+        nodes, inventories, health, offers = await self.writer.read("list nodes", look)
+        rows = [self._node_row(one, inventories, health.get(one.id)) for one in nodes]
+        for row in rows:
+            row.epoch_capability = offers.get(row.id, 0)
+        return pb.ListNodesResponse(nodes=rows)
 
     def _node_row(
         self, one: Node, inventories: Mapping[str, int], health: NodeHealth | None

@@ -46,7 +46,7 @@ from svc.messages.control import (
 from svc.messages.tunnel import NONCE_BYTES, Nonce
 from svc.model.audit.events import TUNNEL_REFUSED, TUNNEL_REGISTERED
 from svc.model.cluster.node import Node, NodeState
-from svc.model.cluster.registration import Inventory
+from svc.model.cluster.registration import SSH_GATE, Inventory
 from svc.model.ids import Entropy
 from svc.model.signing import Signed
 from svc.runtime.services import bounded
@@ -241,6 +241,8 @@ class RegistrationIntake:
             inventory=inventory.generation,
             seq=seq,
             onward_key=admitted.registration.onward_key,
+            gate_epoch=admitted.registration.gate_epoch,
+            without_gate=admitted.without_gate,
         )
         self.registrations.add(registered)
         _log.info(
@@ -297,6 +299,7 @@ class RegistrationIntake:
         generation = max(1, tx.inventories.generation(admitted.node.id))
         tx.catalog.registered(admitted.node.id, admitted.ids, admitted.undeclared(at), at)
         tx.nodes.seen(admitted.node.id, at, admitted.registration.version)
+        tx.epochs.offer(admitted.node.id, SSH_GATE, admitted.registration.gate_epoch)
         row = self.recorder.append(
             tx,
             TUNNEL_REGISTERED,

@@ -13,6 +13,7 @@ from attrs import define, field, frozen
 from svc.authority.state.cluster import ClusterState
 from svc.messages.control import AGAIN
 from svc.model.cluster.node import NodeState
+from svc.model.cluster.registration import GATED_KINDS
 from svc.model.cluster.resource import Assigned
 
 
@@ -27,6 +28,8 @@ class Registered:
             ``AGAIN`` to have it made again.
         seq: Where the log has it.
         onward_key: Of the process, raw; empty: it has none.
+        gate_epoch: The highest of the SSH gate that it keeps.
+        without_gate: What it is not given, because that is not enough.
     """
 
     node_id: str
@@ -39,6 +42,15 @@ class Registered:
     inventory: int = 0
     seq: int = 0
     onward_key: bytes = b""
+    gate_epoch: int = 0
+    without_gate: frozenset[str] = frozenset()
+
+    def lacks_gate(self, facts: ClusterState) -> bool:
+        """Whether it serves what it may not serve any more, being older than the SSH gate."""
+        if self.gate_epoch >= facts.gate_epoch:
+            return False
+        known = (facts.catalog.get(one) for one in self.resources)
+        return any(one is not None and one.kind in GATED_KINDS for one in known)
 
 
 @define
@@ -96,6 +108,10 @@ class Registrations:
         generations = [one.inventory for one in self._by_node.get(node_id, ())]
         return min(generations, default=None)
 
+    def is_without_gate(self, resource_id: str, node_id: str | None) -> bool:
+        """Whether this Connector declares it and is not given it, being older than the SSH gate."""
+        return any(resource_id in one.without_gate for one in self._by_node.get(node_id or "", ()))
+
     def evict(self, node_id: str, reason: str) -> int:
         """Take back every registration of a Connector or through a Proxy; how many there were."""
         of_node = self._by_node.get(node_id, set()) | self._by_proxy.get(node_id, set())
@@ -118,7 +134,11 @@ class Registrations:
         for node_id, registered in tuple(self._by_node.items()):
             meant = self._meant.get(node_id, {})
             is_as_before = meant == before.get(node_id, {})
-            if is_as_before and all(one.resources.items() <= meant.items() for one in registered):
+            is_good = all(
+                one.resources.items() <= meant.items() and not one.lacks_gate(facts)
+                for one in registered
+            )
+            if is_as_before and is_good:
                 continue
             known = facts.nodes.get(node_id)
             # One that was revoked is told that, and not asked for more.

@@ -10,6 +10,7 @@ from svc.model.cluster.agent import Agent, Delegation
 from svc.model.cluster.key_revision import KeyRevision
 from svc.model.cluster.node import Node
 from svc.model.cluster.person import Person
+from svc.model.cluster.registration import SSH_GATE, Epoch
 from svc.model.cluster.resource import Resource
 from svc.model.policy.version import PolicyVersion
 
@@ -35,4 +36,11 @@ class ClusterState:
     revision: int = 0
     absent: frozenset[str] = frozenset()
     keys: Mapping[str, KeyRevision] = field(factory=dict)
+    epochs: Mapping[str, Epoch] = field(factory=dict)
     revoked_certificates: Mapping[bytes, float] = field(factory=dict)
+
+    @property
+    def gate_epoch(self) -> int:
+        """The epoch of the SSH gate in force; 0: it is off."""
+        known = self.epochs.get(SSH_GATE)
+        return 0 if known is None else known.epoch

@@ -15,9 +15,10 @@ from attrs import frozen
 
 from svc.audit.state.in_force import Seen, StateBroken, StateLedger
 from svc.audit.state.protected import ProtectedTable
-from svc.errors import Denied
+from svc.audit.state.unsigned_row import StateUnsigned as StateUnsigned
+from svc.audit.state.unsigned_row import refuse_unsigned as refuse_unsigned
 from svc.interfaces.store import ITransaction
-from svc.model.audit.catalog_rows import resource_entry, scope_entry
+from svc.model.audit.catalog_rows import epoch_entry, resource_entry, scope_entry
 from svc.model.audit.state import (
     StateEntry,
     access_decision_entry,
@@ -44,6 +45,7 @@ from svc.model.cluster.agent import Agent, AgentCertificate, Delegation
 from svc.model.cluster.key_revision import KeyRevision
 from svc.model.cluster.node import ExpectedKey, KeptToken, Node
 from svc.model.cluster.person import IssuedCertificate, Person
+from svc.model.cluster.registration import Epoch
 from svc.model.cluster.resource import Resource
 from svc.model.cluster.scope import DiscoveryScope
 from svc.model.cluster.sign_in import IdentityLink, SignIn
@@ -186,6 +188,13 @@ SCOPES = ProtectedTable[str, DiscoveryScope](
     entry_of=scope_entry,
     id_of=lambda scope: scope.name,
 )
+EPOCHS = ProtectedTable[str, Epoch](
+    name="epoch",
+    get=lambda tx, name: tx.epochs.get(name),
+    all=lambda tx, at: tx.epochs.all(),
+    entry_of=epoch_entry,
+    id_of=lambda epoch: epoch.name,
+)
 POLICIES = ProtectedTable[int, PolicyVersion](
     name="policy",
     get=lambda tx, version: tx.policies.get(version),
@@ -229,25 +238,12 @@ PROTECTED: tuple[ProtectedTable[Any, Any], ...] = (
     AGENT_CERTIFICATES,
     DELEGATIONS,
     SCOPES,
+    EPOCHS,
     POLICIES,
     PROPOSALS,
     POLICY_APPROVALS,
 )
 """Every protected noun, in the order in which a record of many names their rows."""
-
-
-class StateUnsigned(Denied):
-    """A stored row that no signed record covers: ``state.unsigned``."""
-
-    reason = "state_unsigned"
-
-
-def refuse_unsigned(subject: str) -> StateUnsigned:
-    """The refusal of one row."""
-    return StateUnsigned(
-        f"{subject}: the store differs from the signed record; it is not used until that is "
-        "corrected (see `svc authority status`)"
-    )
 
 
 @frozen
@@ -367,6 +363,10 @@ class SignedRows:
     def scopes(self) -> tuple[DiscoveryScope, ...]:
         """The scopes that are as they were signed for, by name; another one admits nothing."""
         return tuple(one for one in self.tx.scopes.all() if self.is_signed(scope_entry(one)))
+
+    def epoch(self, name: str) -> Epoch | None:
+        """The epoch of that name in force."""
+        return self._good(EPOCHS, name)
 
     def is_newest_resource(self, resource: Resource) -> bool:
         """Whether *resource* is what the newest signed record of it says; reads no table."""

@@ -22,6 +22,7 @@ from svc.authority.state.tables import (
     AGENTS,
     CERTIFICATES,
     DELEGATIONS,
+    EPOCHS,
     GROUPS,
     KEYS,
     NODES,
@@ -127,6 +128,7 @@ class StateVerifier:
             groups=tuple(sorted(self._good(GROUPS, tx, known_groups))),
             policy=self._policy(tx),
             keys=self._good(KEYS, tx, before.keys),
+            epochs=self._good(EPOCHS, tx, before.epochs),
             revision=self._revision(tx),
             absent=frozenset(self._absent),
         )

@@ -13,14 +13,14 @@ import click
 
 from svc.cli.authority.audit import audit
 from svc.cli.authority.backup import backup
-from svc.cli.authority.ca import ca
 from svc.cli.authority.catalog import resources
 from svc.cli.authority.changes.decide import activate_policy, approve_policy, reject_policy
 from svc.cli.authority.changes.earlier import diff_policy, rollback_policy
 from svc.cli.authority.changes.propose import propose_policy
 from svc.cli.authority.changes.review import review_policy
+from svc.cli.authority.epochs import epochs
 from svc.cli.authority.identities import identities
-from svc.cli.authority.keys import keys
+from svc.cli.authority.keys import ca, keys
 from svc.cli.authority.log.erase import erase
 from svc.cli.authority.log.outbox import outbox
 from svc.cli.authority.log.show import show_records
@@ -114,6 +114,7 @@ for _command in (
     state,
     backup,
     ca,
+    epochs,
     keys,
 ):
     authority.add_command(_command)

@@ -79,3 +79,33 @@ def renew(context: click.Context, kind: str, root_key: Path | None, as_json: boo
             lines.append(f"SHA-256 fingerprint of {one}: {digest}")
     advice = [_COPY.format(kinds=", ".join(kinds)), *([_AUDITORS] if ANCHOR in kinds else [])]
     print_result(as_json, said, lines, advice)
+
+
+ONWARD_SSH = "onward_ssh"
+
+
+@click.group(cls=Group)
+def ca() -> None:
+    """Export the public keys of certificate authorities."""
+
+
+@ca.command("export")
+@click.argument("kind", type=click.Choice((ONWARD_SSH,)))
+@json_option
+@click.pass_context
+def export(context: click.Context, kind: str, as_json: bool) -> None:
+    """Print the public key of a certificate authority.
+
+    `onward_ssh` signs the certificates by which Connectors log in at SSH hosts whose onward mode
+    is `certificate`.  The line goes into the file that TrustedUserCAKeys names in a host's
+    sshd_config.  A renewal of the key onward-ssh does not change it.
+    """
+    from svc.pki.keyring import load_keys
+    from svc.pki.ssh_certificates import WORD, missing, public_line
+
+    directory = authority_state(authority_settings(context)) / "keys"
+    key = load_keys(directory, time.time, os.urandom).purposes.get(WORD)
+    if key is None:
+        raise missing(str(directory / f"{WORD}.pem"))
+    line = public_line(key)
+    print_result(as_json, {"name": kind, "public_key": line}, [line])

@@ -8,6 +8,7 @@ from svc.authority.ingest.erase import RequestErasure
 from svc.authority.registry.admin import RegistryAdmin, registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
+from svc.authority.registry.epochs import EpochAdmin
 from svc.authority.registry.listing import CatalogListing
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.sessions.standing import StandingSessions
@@ -59,6 +60,7 @@ def admin_service(
         catalog=catalog,
         listing=CatalogListing(rooms.writer, rooms.registrations, discovery.ids.scope_of),
         scopes=rooms.discovery.scopes,
+        epochs=EpochAdmin(rooms.writer),
         policies=rooms.changing.policies,
         checks=rooms.checks,
         proposals=rooms.changing.proposals,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from svc.model.audit.state import StateEntry, exact_time, row_entry
 from svc.model.canonical import Json
+from svc.model.cluster.registration import Epoch
 from svc.model.cluster.resource import Resource, first_identity
 from svc.model.cluster.scope import DiscoveryScope
 
@@ -44,5 +45,16 @@ def scope_entry(scope: DiscoveryScope) -> StateEntry:
             "origin": scope.origin.value,
             "revision": str(scope.revision),
             "set": [exact_time(scope.set_at), scope.set_by],
+        },
+    )
+
+
+def epoch_entry(epoch: Epoch) -> StateEntry:
+    """An epoch in force, whole."""
+    return row_entry(
+        f"epoch:{epoch.name}",
+        {
+            "epoch": str(epoch.epoch),
+            "activated": [exact_time(epoch.activated_at), epoch.activated_by],
         },
     )

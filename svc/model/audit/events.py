@@ -610,7 +610,10 @@ SCOPE_REMOVE = _event(
     "SVC3012I", "scope.remove", "a scope was removed", "scope row_digest local_uid"
 )
 EPOCH_ACTIVATE = _event(
-    "SVC3011I", "epoch.activate", "an epoch came into force", "previous_digest row_digest local_uid"
+    "SVC3011I",
+    "epoch.activate",
+    "an epoch came into force",
+    "generation previous_digest row_digest local_uid",
 )
 ROOT_PREPARE = _event(
     "SVC3020I",

@@ -37,6 +37,7 @@ class Registration:
         inventory_generation: Of the inventory that this process was told last; 0: of none.
         onward_key: The Ed25519 key, raw, that this process logs in at SSH hosts with where
             Authority certifies it; empty: of an older Connector.
+        gate_epoch: The highest epoch of the SSH gate that it keeps; 0: it is older.
     """
 
     cluster: str
@@ -50,6 +51,7 @@ class Registration:
     capabilities: tuple[str, ...] = ()
     inventory_generation: int = 0
     onward_key: bytes = b""
+    gate_epoch: int = 0
 
 
 @frozen
@@ -89,3 +91,34 @@ class AcceptedRegistration:
     lease_secs: int
     withheld: tuple[Withheld, ...] = ()
     inventory: Inventory = NO_INVENTORY
+
+
+# An epoch is what a whole cluster switches on, once every Connector can do it: a number that only
+# grows, and 0 is off.
+
+SSH_GATE = "ssh_gate"
+"""The name of the SSH gate's epoch."""
+
+HIGHEST = 1
+"""The highest epoch of the SSH gate that this build keeps: SSH ends at the Connector where the
+catalog says so, and the session is held to its rights."""
+
+GATED_KINDS = frozenset({"ssh"})
+
+GATE_NOT_OFFERED = "gate_not_offered"
+"""Why such a resource is withheld."""
+
+
+@frozen
+class Epoch:
+    """One that is in force.
+
+    Attributes:
+        activated_at: Seconds since the epoch of Unix.
+        activated_by: Who did it, as the record of it names them.
+    """
+
+    name: str
+    epoch: int
+    activated_at: float
+    activated_by: str

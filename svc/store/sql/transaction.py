@@ -16,6 +16,7 @@ from svc.store.sql.bindings import Bindings
 from svc.store.sql.catalog import Catalog
 from svc.store.sql.certificates import Certificates
 from svc.store.sql.discovered import CatalogChanges, Publications, Scopes
+from svc.store.sql.epochs import Epochs
 from svc.store.sql.expected import ExpectedKeys
 from svc.store.sql.heads import Heads
 from svc.store.sql.health import NodeHealthRows
@@ -67,7 +68,7 @@ class Transaction:
         self.catalog_changes = CatalogChanges(db)
         self.scopes, self.publications = Scopes(db), Publications(db)
         self.bindings = Bindings(db)
-        self.inventories = Inventories(db)
+        self.inventories, self.epochs = Inventories(db), Epochs(db)
         self.health = NodeHealthRows(db)
         self.policies = Policies(db)
         self.proposals = Proposals(db)

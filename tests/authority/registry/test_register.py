@@ -18,7 +18,7 @@ from svc.messages.control import (
     decode_connector_up,
     encode_connector_up,
 )
-from svc.model.cluster.registration import Inventory, Withheld
+from svc.model.cluster.registration import Epoch, Inventory, Withheld
 from svc.model.cluster.resource import Assigned, Resource
 from svc.model.principal import Role
 from svc.model.signing import Purpose, Signed, sign
@@ -444,3 +444,64 @@ def evolve_signature(message: bytes, sign_by: Holder) -> bytes:
     assert isinstance(signed, Signed)
     forged = sign(sign_by.key, Purpose.REGISTRATION, signed.payload)
     return encode_connector_up(evolve(signed, signature=forged))
+
+
+class GateTests(IntakeTestCase):
+    """Connectors that are older than the SSH gate, and those that are not."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        host = Resource(id="gated1", kind="ssh", assigned_to=self.house.connector.id)
+        self.house.run(lambda tx: tx.catalog.add(host, 5.0))
+        self.house.refresh()
+
+    def activate(self) -> None:
+        epoch = Epoch(name="ssh_gate", epoch=1, activated_at=5.0, activated_by="local:0")
+        self.house.run(lambda tx: tx.epochs.activate(epoch))
+        self.house.refresh()
+
+    def register(self, *names: tuple[str, str], **fields: Any) -> RegistrationVerdict:
+        return self.verdict(resources=self.declared(*names), **fields)
+
+    @proves("G-TUN-22", "U-FLT-05")
+    def test_off(self) -> None:
+        """While no epoch is in force a Connector that offers none keeps its SSH resources."""
+        said = self.register(("gated1", "ssh"), ("db1", "tcp"))
+        self.assertEqual((said.served, said.withheld), (("gated1", "db1"), ()))
+
+    @proves("G-TUN-20", "G-ERR-10", "U-FLT-04", "X-42")
+    def test_withheld(self) -> None:
+        """An older Connector is not given SSH resources; the rest of its registration stands."""
+        self.activate()
+        for names, served in (([("db1", "tcp")], ("db1",)), ([], ())):
+            said = self.register(("gated1", "ssh"), *names)
+            self.assertEqual((said.accepted, said.served), (True, served))
+            self.assertEqual(said.withheld, (Withheld("gated1", "gate_not_offered"),))
+        self.assertEqual(self.house.records("tunnel.refused"), [])
+        node = self.house.connector.id
+        self.assertTrue(self.house.registrations.is_without_gate("gated1", node))
+
+    @proves("G-TUN-21")
+    def test_upgraded(self) -> None:
+        """It has them again with the first registration in which it offers the epoch."""
+        self.activate()
+        self.register(("gated1", "ssh"))
+        said = self.register(("gated1", "ssh"), gate_epoch=1)
+        self.assertEqual((said.served, said.withheld), (("gated1",), ()))
+        node = self.house.connector.id
+        self.assertFalse(self.house.registrations.is_without_gate("gated1", node))
+        offers = self.house.run(lambda tx: tx.epochs.offers("ssh_gate"))
+        self.assertEqual(offers, {node: 1})
+
+    def test_asked_again(self) -> None:
+        """Activation has an older Connector that serves SSH register again at once."""
+        for offered, reason in ((0, [Evict(AGAIN)]), (1, [])):
+            self.register(("gated1", "ssh"), gate_epoch=offered)
+            before = len(self.call.sent)
+            if offered == 0:
+                self.house.state_cache.on_change(self.house.registrations.follow)
+                self.activate()
+            else:
+                self.house.registrations.follow(self.house.state_cache.state)
+            told = [decode_connector_down(one) for one in self.call.sent[before:]]
+            self.assertEqual(told, reason)

@@ -18,6 +18,7 @@ from svc.model.cluster.account import PersonSecret, SecretKind
 from svc.model.cluster.agent import Agent, AgentCertificate, Delegation
 from svc.model.cluster.node import ExpectedKey, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate
+from svc.model.cluster.registration import Epoch
 from svc.model.cluster.scope import DiscoveryScope
 from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.policy.approval import ApprovalDecision
@@ -65,6 +66,7 @@ def _fill(tx: ITransaction) -> None:
         generation=1,
     )
     tx.sign_ins.put(sign_in)
+    tx.epochs.activate(Epoch(name="ssh_gate", epoch=1, activated_at=1.0, activated_by="local:0"))
     tx.scopes.put(DiscoveryScope(name="lab", kinds=("tcp",), set_by="local:0"))
     _propose(tx)
     _fill_requests(tx)
@@ -198,7 +200,7 @@ class TableTests(SynchronousTestCase):
                     self.assertEqual(table.now(tx, row_id), table.entry_of(row))
             for table, absent in zip(
                 PROTECTED,
-                ("x",) * 7 + (b"x",) + ("x",) * 6 + (b"x", "x", "x", 99, "x", "x:y"),
+                ("x",) * 7 + (b"x",) + ("x",) * 6 + (b"x", "x", "x", "x", 99, "x", "x:y"),
                 strict=True,
             ):
                 self.assertIsNone(table.now(tx, absent).digest)

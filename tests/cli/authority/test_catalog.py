@@ -355,3 +355,28 @@ class StatusTests(TerminalTests):
         self.assertEqual(document["open_sessions"], 4)
         self.assertEqual(document["store"], {"level": "m0067_last", "count": 67})
         self.assertEqual([one["resources_served"] for one in document["serving"]], [3, 0])
+
+
+class EpochTests(TerminalTests):
+    """`epochs`."""
+
+    @proves("G-CLI-13", "G-OPEN-60", "U-FLT-04")
+    def test_activate(self) -> None:
+        """It names who would lose SSH, is recorded once, and is never taken back."""
+        self.authority.change(lambda tx: tx.nodes.register(SEEN))
+        self.run_it("resources", "add", "host", "--kind", "ssh", "--node", SEEN.id)
+        asked = self.run_it("epochs", "activate")
+        self.assertEqual(asked.status, 64)
+        self.assertIn("give --yes", asked.stderr)
+        self.assertEqual(json.loads(self.run_it("epochs", "status", "--json").stdout)["epoch"], 0)
+        done = self.run_it("epochs", "activate", "--yes")
+        self.assertEqual(done.stdout, "epoch 1 is in force\n", done.stderr)
+        self.assertIn("lose their SSH resources", done.stderr)
+        self.assertIn(SEEN.name, done.stderr)
+        again = self.run_it("epochs", "activate", "--epoch", "1", "--yes", "--json")
+        self.assertFalse(json.loads(again.stdout)["changed"])
+        told = [one for one in self.records() if one["event"] == "epoch.activate"]
+        self.assertEqual([one["details"]["generation"] for one in told], [1])
+        later = self.run_it("epochs", "activate", "--epoch", "2", "--yes")
+        self.assertNotEqual(later.status, 0)
+        self.assertIn("knows epochs up to 1", later.stderr)

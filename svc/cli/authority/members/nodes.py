@@ -217,6 +217,7 @@ def _node(row: pb.NodeRow) -> dict[str, object]:
         "role": row.role,
         "state": row.state,
         "version": row.version or None,
+        "epoch_capability": row.epoch_capability if row.role == "connector" else None,
         "leaf_serial": row.leaf_serial or None,
         "leaf_expires": moment(row.leaf_expires) or None,
         "last_seen": moment(row.last_seen) or None,
@@ -226,7 +227,6 @@ def _node(row: pb.NodeRow) -> dict[str, object]:
         "publication": row.publication or None,
         "resources": row.resources,
         "health": _health(row.health) if row.HasField("health") else None,
-        "epoch_capability": None,
     }
 
 

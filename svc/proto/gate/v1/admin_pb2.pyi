@@ -167,7 +167,7 @@ class ListNodesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class NodeRow(_message.Message):
-    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at", "inventory_generation", "inventory_served", "publication", "resources", "health")
+    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at", "inventory_generation", "inventory_served", "publication", "resources", "health", "epoch_capability")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -182,6 +182,7 @@ class NodeRow(_message.Message):
     PUBLICATION_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     HEALTH_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_CAPABILITY_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     role: str
@@ -196,7 +197,8 @@ class NodeRow(_message.Message):
     publication: str
     resources: int
     health: NodeHealthRow
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ..., inventory_generation: _Optional[int] = ..., inventory_served: _Optional[int] = ..., publication: _Optional[str] = ..., resources: _Optional[int] = ..., health: _Optional[_Union[NodeHealthRow, _Mapping]] = ...) -> None: ...
+    epoch_capability: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ..., inventory_generation: _Optional[int] = ..., inventory_served: _Optional[int] = ..., publication: _Optional[str] = ..., resources: _Optional[int] = ..., health: _Optional[_Union[NodeHealthRow, _Mapping]] = ..., epoch_capability: _Optional[int] = ...) -> None: ...
 
 class NodeHealthRow(_message.Message):
     __slots__ = ("at", "stale", "version", "worst", "failed", "warnings", "found")
@@ -828,6 +830,48 @@ class ShowScopeResponse(_message.Message):
     scope: Scope
     resources: _containers.RepeatedCompositeFieldContainer[ScopedResource]
     def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., resources: _Optional[_Iterable[_Union[ScopedResource, _Mapping]]] = ...) -> None: ...
+
+class EpochStatusRequest(_message.Message):
+    __slots__ = ("epoch",)
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    def __init__(self, epoch: _Optional[int] = ...) -> None: ...
+
+class EpochConnector(_message.Message):
+    __slots__ = ("id", "name", "offered", "resources")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OFFERED_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    offered: int
+    resources: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., offered: _Optional[int] = ..., resources: _Optional[int] = ...) -> None: ...
+
+class EpochStatusResponse(_message.Message):
+    __slots__ = ("epoch", "highest", "losing")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_FIELD_NUMBER: _ClassVar[int]
+    LOSING_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    highest: int
+    losing: _containers.RepeatedCompositeFieldContainer[EpochConnector]
+    def __init__(self, epoch: _Optional[int] = ..., highest: _Optional[int] = ..., losing: _Optional[_Iterable[_Union[EpochConnector, _Mapping]]] = ...) -> None: ...
+
+class ActivateEpochRequest(_message.Message):
+    __slots__ = ("epoch",)
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    def __init__(self, epoch: _Optional[int] = ...) -> None: ...
+
+class ActivateEpochResponse(_message.Message):
+    __slots__ = ("epoch", "changed")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    changed: bool
+    def __init__(self, epoch: _Optional[int] = ..., changed: _Optional[bool] = ...) -> None: ...
 
 class RemoveScopeRequest(_message.Message):
     __slots__ = ("name",)

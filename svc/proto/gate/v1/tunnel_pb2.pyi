@@ -141,7 +141,7 @@ class DeclaredResource(_message.Message):
     def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., discovered: _Optional[bool] = ...) -> None: ...
 
 class Registration(_message.Message):
-    __slots__ = ("cluster", "node_id", "proxy_id", "nonce", "resources", "instance_id", "generation", "version", "capabilities", "inventory_generation", "onward_key")
+    __slots__ = ("cluster", "node_id", "proxy_id", "nonce", "resources", "instance_id", "generation", "version", "capabilities", "inventory_generation", "gate_epoch", "onward_key")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     PROXY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +152,7 @@ class Registration(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
     INVENTORY_GENERATION_FIELD_NUMBER: _ClassVar[int]
+    GATE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ONWARD_KEY_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     node_id: str
@@ -163,8 +164,9 @@ class Registration(_message.Message):
     version: str
     capabilities: _containers.RepeatedScalarFieldContainer[str]
     inventory_generation: int
+    gate_epoch: int
     onward_key: bytes
-    def __init__(self, cluster: _Optional[str] = ..., node_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., nonce: _Optional[bytes] = ..., resources: _Optional[_Iterable[_Union[DeclaredResource, _Mapping]]] = ..., instance_id: _Optional[str] = ..., generation: _Optional[int] = ..., version: _Optional[str] = ..., capabilities: _Optional[_Iterable[str]] = ..., inventory_generation: _Optional[int] = ..., onward_key: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, cluster: _Optional[str] = ..., node_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., nonce: _Optional[bytes] = ..., resources: _Optional[_Iterable[_Union[DeclaredResource, _Mapping]]] = ..., instance_id: _Optional[str] = ..., generation: _Optional[int] = ..., version: _Optional[str] = ..., capabilities: _Optional[_Iterable[str]] = ..., inventory_generation: _Optional[int] = ..., gate_epoch: _Optional[int] = ..., onward_key: _Optional[bytes] = ...) -> None: ...
 
 class Inventory(_message.Message):
     __slots__ = ("generation", "assigned")
