@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -83,6 +84,17 @@ class CertificateTests(SynchronousTestCase):
         done = self.host.ssh("true", name=DIFFERENT)
         self.assertEqual(done.status, 255)
         self.assertIn("reason ceiling_unenforced", done.stderr)
+
+    @proves("G-CLI-13")
+    def test_gate_epoch(self) -> None:
+        """A Connector of this version goes on serving once the gate is on for the cluster."""
+        self.host.gateway.operator("epochs", "activate", "--yes").checked()
+        told = json.loads(self.host.gateway.operator("epochs", "status", "--json").stdout)
+        self.assertEqual((told["epoch"], told["losing"]), (1, []))
+        nodes = json.loads(self.host.gateway.operator("nodes", "list", "--json").stdout)
+        offered = {one["epoch_capability"] for one in nodes if one["role"] == "connector"}
+        self.assertEqual(offered, {1})
+        self.assertEqual(self.host.ssh("exit 5").status, 5)
 
     def test_files_only(self) -> None:
         """Without a shell and commands the host itself runs nothing but SFTP."""

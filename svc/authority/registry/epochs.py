@@ -83,4 +83,5 @@ class EpochAdmin:
             return True
 
         changed = await self.writer.change("activate an epoch", change)
-        return pb.ActivateEpochResponse(epoch=wanted, changed=changed)
+        told = await self.status(pb.EpochStatusRequest(epoch=wanted), actor)
+        return pb.ActivateEpochResponse(epoch=wanted, changed=changed, losing=told.losing)

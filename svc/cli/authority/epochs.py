@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from svc.cli.confirmation import confirm, require_terminal
 from svc.cli.control import admin
 from svc.cli.groups import Group
 from svc.cli.output import hint, json_option, print_result, table
@@ -34,7 +35,7 @@ def epoch_status(context: click.Context, as_json: bool) -> None:
     metavar="N",
     help="The epoch; by default the highest that this version knows.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Activate it; else only show who loses SSH.")
 @json_option
 @click.pass_context
 def activate(context: click.Context, epoch: int | None, yes: bool, as_json: bool) -> None:
@@ -43,23 +44,29 @@ def activate(context: click.Context, epoch: int | None, yes: bool, as_json: bool
     From then on a Connector whose version is older than the gate is not given SSH resources
     (gate_not_offered) until it is upgraded and registers again.  Everything else of it stays.
     """
+    wanted = epoch or 0
     if not yes:
-        require_terminal("--yes")
-    call, wanted = admin(context), epoch or 0
-    known = call("EpochStatus", pb.EpochStatusRequest(epoch=wanted), pb.EpochStatusResponse)
-    wanted = wanted or known.highest
-    if wanted > known.epoch and known.losing:
-        hint(["these Connectors are older and lose their SSH resources:", *_table(known)])
-    if wanted > known.epoch and not yes:
-        confirm(f"Activate epoch {wanted}?")
-    request = pb.ActivateEpochRequest(epoch=wanted)
-    answer = call("ActivateEpoch", request, pb.ActivateEpochResponse)
-    result = {"epoch": answer.epoch, "changed": answer.changed, "losing": _losing(known)}
-    text = f"epoch {answer.epoch} is in force"
-    print_result(as_json, result, [text if answer.changed else f"{text} already"])
+        request = pb.EpochStatusRequest(epoch=wanted)
+        known = admin(context)("EpochStatus", request, pb.EpochStatusResponse)
+        result = {"epoch": known.epoch, "changed": False, "losing": _losing(known)}
+        print_result(as_json, result, [f"epoch {known.epoch} is in force", *_lost(known)])
+        hint(["nothing was changed; to activate the epoch, run this again with --yes"])
+        return
+    answer = admin(context)(
+        "ActivateEpoch", pb.ActivateEpochRequest(epoch=wanted), pb.ActivateEpochResponse
+    )
+    result = {"epoch": answer.epoch, "changed": answer.changed, "losing": _losing(answer)}
+    text = f"epoch {answer.epoch} is in force" + ("" if answer.changed else " already")
+    print_result(as_json, result, [text, *_lost(answer)])
 
 
-def _losing(answer: pb.EpochStatusResponse) -> list[dict[str, object]]:
+def _lost(answer: Any) -> list[str]:
+    if not answer.losing:
+        return []
+    return ["these Connectors are older and lose their SSH resources:", *_table(answer)]
+
+
+def _losing(answer: Any) -> list[dict[str, object]]:
     return [
         {
             "node_id": one.id,
@@ -71,6 +78,6 @@ def _losing(answer: pb.EpochStatusResponse) -> list[dict[str, object]]:
     ]
 
 
-def _table(answer: pb.EpochStatusResponse) -> list[str]:
+def _table(answer: Any) -> list[str]:
     rows = [(one.name, one.offered, one.resources, one.id) for one in answer.losing]
     return list(table(("CONNECTOR", "OFFERS", "SSH RESOURCES", "ID"), rows))

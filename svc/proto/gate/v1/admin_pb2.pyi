@@ -866,12 +866,14 @@ class ActivateEpochRequest(_message.Message):
     def __init__(self, epoch: _Optional[int] = ...) -> None: ...
 
 class ActivateEpochResponse(_message.Message):
-    __slots__ = ("epoch", "changed")
+    __slots__ = ("epoch", "changed", "losing")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]
+    LOSING_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     changed: bool
-    def __init__(self, epoch: _Optional[int] = ..., changed: _Optional[bool] = ...) -> None: ...
+    losing: _containers.RepeatedCompositeFieldContainer[EpochConnector]
+    def __init__(self, epoch: _Optional[int] = ..., changed: _Optional[bool] = ..., losing: _Optional[_Iterable[_Union[EpochConnector, _Mapping]]] = ...) -> None: ...
 
 class RemoveScopeRequest(_message.Message):
     __slots__ = ("name",)
