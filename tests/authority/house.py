@@ -599,7 +599,6 @@ class House:
 
     def issuance(self) -> Issuance:
         self.told: list[tuple[str, str]] = []
-        purposes = self.world.keys.purposes
         return Issuance(
             recording_key=RECORDING_KEY.public,
             cluster=CLUSTER,
@@ -626,7 +625,7 @@ class House:
                 max_secs=28800,
                 on_event=self.access_told.append,
             ),
-            onward=OnwardCertificates(key=lambda: purposes.get("onward-ssh"), now=self.now),
+            onward=OnwardCertificates(lambda: self.world.keys.purposes.get("onward-ssh"), self.now),
         )
 
     def serve(self, *resources: str) -> Registered:

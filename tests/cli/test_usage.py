@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli import config_first, main
 from svc.cli.authority.commands import authority
-from svc.cli.authority.store import store
+from svc.cli.authority.upkeep.store import store
 from svc.store.migrate import migrations_folder
 from tests.cli.terminal import Authority, Place, terminal
 from tests.support.proof import proves

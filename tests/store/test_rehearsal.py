@@ -182,7 +182,7 @@ class SqliteTests(Case):
 _REHEARSING = """
 import sys, time
 from pathlib import Path
-from svc.cli.authority.store import rehearse
+from svc.cli.authority.upkeep.store import rehearse
 from svc.ops.store import StorePlace
 from svc.store.sqlite.factory import SqliteFactory
 from svc.store.postgres.factory import PostgresFactory

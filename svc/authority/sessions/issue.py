@@ -493,11 +493,7 @@ class Issuance:
         row: ChainRow,
     ) -> Grant:
         issued_at_ms = int(self.now() * 1000)
-        end = int(verified.certificate.not_after * 1000)
-        if not verified.kind.opaque:
-            end = min(end, issued_at_ms + GATED_MS)
-        if outcome.approved is not None:
-            end = min(end, outcome.approved.ends_at * 1000)
+        end = _end_ms(verified, outcome, issued_at_ms)
         return Grant(
             cluster=self.cluster,
             session_uid=verified.request.session_uid,
@@ -589,6 +585,14 @@ def _has_agreed(said: ProxyDecision, approved: ApprovedAccess | None) -> bool:
     names, before anything is opened (ADR 46).
     """
     return said.decision == "allow" or (approved is not None and said.decision == "deny")
+
+
+def _end_ms(verified: VerifiedRequest, outcome: IssuanceResult, issued_at_ms: int) -> int:
+    """When the session ends at the latest."""
+    end = int(verified.certificate.not_after * 1000)
+    if not verified.kind.opaque:
+        end = min(end, issued_at_ms + GATED_MS)
+    return end if outcome.approved is None else min(end, outcome.approved.ends_at * 1000)
 
 
 def _refusal_text(outcome: IssuanceResult) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from svc.cli.authority.audit import audit
-from svc.cli.authority.backup import backup
 from svc.cli.authority.catalog import resources
 from svc.cli.authority.changes.decide import activate_policy, approve_policy, reject_policy
 from svc.cli.authority.changes.earlier import diff_policy, rollback_policy
@@ -23,6 +22,7 @@ from svc.cli.authority.identities import identities
 from svc.cli.authority.keys import ca, keys
 from svc.cli.authority.log.erase import erase
 from svc.cli.authority.log.outbox import outbox
+from svc.cli.authority.log.recordings import recordings
 from svc.cli.authority.log.show import show_records
 from svc.cli.authority.members.accounts import accounts
 from svc.cli.authority.members.agents import agents
@@ -32,14 +32,14 @@ from svc.cli.authority.members.people import persons
 from svc.cli.authority.members.tokens import tokens
 from svc.cli.authority.members.users import users
 from svc.cli.authority.policy import policy
-from svc.cli.authority.preflight import preflight
-from svc.cli.authority.recordings import recordings
 from svc.cli.authority.replay import replay_policy
 from svc.cli.authority.scopes import scopes
 from svc.cli.authority.sessions import sessions
-from svc.cli.authority.state import state
 from svc.cli.authority.status import status
-from svc.cli.authority.store import store
+from svc.cli.authority.upkeep.backup import backup
+from svc.cli.authority.upkeep.preflight import preflight
+from svc.cli.authority.upkeep.state import state
+from svc.cli.authority.upkeep.store import store
 from svc.cli.groups import Group
 from svc.cli.lane import OPTIONS, LaneOptions
 

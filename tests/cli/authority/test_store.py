@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.cli.authority.store import apply
+from svc.cli.authority.upkeep.store import apply
 from svc.errors import LockTimeout, SvcError
 from svc.ops.store import StorePlace
 from svc.store.engine.lock import take_lock

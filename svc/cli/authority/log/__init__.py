@@ -1,5 +1,4 @@
-"""What is done with the audit log while an Authority runs: look at records, erase, the queue.
+"""What is done with the audit log and with recordings: look at them, erase, the queue.
 
-Each module holds one command or group of ``svc authority audit``; :mod:`svc.cli.authority.commands`
-lists them.
+Each module holds one command or group; :mod:`svc.cli.authority.commands` lists them.
 """

@@ -1,0 +1,1 @@
+"""Commands that look after the store, its backups and its state, and before an upgrade."""
