@@ -95,7 +95,9 @@ def _use(name: str, request_kind: str, resource: str, help: str, *facts: str) ->
 
 
 def _lead_out(name: str, help: str, *facts: str) -> ActionTerm:
-    """Outside the group ``use``: what leads past the session is permitted by its name."""
+    """Outside the group ``use``: what leads past the session or its recording is permitted by
+    its name.
+    """
     return ActionTerm(
         name=name,
         request_kind="connect",
@@ -142,6 +144,7 @@ ACTIONS = (
     _lead_out("sshForwardStreamLocal", "Forward Unix sockets, both ways."),
     _lead_out("sshForwardAgent", "Let the server use the person's SSH agent."),
     _lead_out("sshForwardX11", "Let the server use the person's display."),
+    _lead_out("sshUnrecorded", "Go unrecorded where the resource's `record` lets it."),
     _use(
         "mintOnwardSshCert",
         "connect",

@@ -22,6 +22,7 @@ _NOT_PERSONS = (
     "service",
     "reload",
     "setup",
+    "upgrade",
     "_policy-guard",
 )
 _ASK = "from svc.cli import *; from svc.cli.confirmation import *; confirm('Really?')"

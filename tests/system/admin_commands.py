@@ -114,6 +114,13 @@ REMOTE: dict[str, Typed] = {
     "audit outbox release": Typed("1 --reason tidy", "there is no row 1", 1),
     "audit outbox discard": Typed("1 --reason tidy", "there is no row 1", 1),
     "audit erase": Typed("1.0 actor.id --reason tidy", "(", 1),
+    "epochs status": Typed(says="epoch    0"),
+    "epochs activate": Typed(says="epoch 0 is in force"),
+    "recordings list": Typed(says="no rows"),
+    "recordings show": Typed("nosuch", "nosuch", 1),
+    "recordings play": Typed("nosuch", "nosuch", 1),
+    "recordings export": Typed("nosuch --out -", "nosuch", 1),
+    "recordings remove": Typed("nosuch --reason tidy", "nosuch", 1),
 }
 """By the command's name, in the order in which they are typed."""
 
@@ -126,8 +133,10 @@ ON_THE_HOST: dict[str, str] = {
     "verify-audit": "",
     "backup create": "--out x --encrypt-to x",
     "backup restore": "x --identity /dev/null",
+    "ca export": "onward_ssh",
     "keys renew": "all",
     "policy replay": "- --since 1h",
+    "preflight": "--artifacts x --pubkey x --change-id x --out x",
     "state adopt": "",
     "store migrate": "",
     "migrate": "",

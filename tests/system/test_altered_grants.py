@@ -77,6 +77,8 @@ ALTERATIONS: dict[str, Callable[[Grant], Any]] = {
     "resource_identity": lambda grant: "another",
     "assignment_revision": lambda grant: grant.assignment_revision + 1,
     "decision_id": lambda grant: "d" * 32,
+    "recording_key": lambda grant: os.urandom(32),
+    "onward_certificate": lambda grant: b"a certificate",
 }
 """Every field of a grant, and another value for it."""
 

@@ -14,6 +14,7 @@ from svc.interfaces.kinds import ends_here, not_counted
 from svc.kinds.ssh.dialer import DIALER
 from svc.model.session.onward import OnwardCredential
 from svc.testing.contracts.kind import KindContract
+from tests.kinds.ssh.memory import MemoryRecorder
 
 GATED: dict[str, Any] = {
     "address": "web1.internal",
@@ -95,7 +96,7 @@ class GatedTableTests(KindContract, SynchronousTestCase):
         credential = OnwardCredential(Ed25519PrivateKey.generate(), b"certificate")
         for table, given in ((GATED, credential), (CERTIFIED, None)):
             reactor = MemoryReactorClock()
-            dialer = DIALER.ending(frozenset(), "d" * 32, not_counted, credential=given)
+            dialer = DIALER.ending(frozenset(), "d" * 32, not_counted, MemoryRecorder(), given)
             made = dialer.endpoint(reactor, self._parse(table), {"login_user": "deploy"})
             refusal = self.failureResultOf(made.connect(Factory()), SvcError).value
             self.assertEqual(refusal.reason, "ceiling_unenforced")
@@ -105,7 +106,7 @@ class GatedTableTests(KindContract, SynchronousTestCase):
         """A certificate for another key is not tried, nor are bytes that are none."""
         for certificate in (b"none", b""):
             credential = OnwardCredential(Ed25519PrivateKey.generate(), certificate)
-            dialer = DIALER.ending(frozenset(), "d" * 32, not_counted, credential=credential)
+            dialer = DIALER.ending(frozenset(), "d" * 32, not_counted, MemoryRecorder(), credential)
             made = dialer.endpoint(
                 MemoryReactorClock(), self._parse(CERTIFIED), {"login_user": "deploy"}
             )
