@@ -14,7 +14,7 @@ from svc.interfaces.kinds import ends_here, not_counted
 from svc.kinds.ssh.dialer import DIALER
 from svc.model.session.onward import OnwardCredential
 from svc.testing.contracts.kind import KindContract
-from tests.kinds.ssh.memory import MemoryRecorder
+from tests.support.recording import MemoryRecorder
 
 GATED: dict[str, Any] = {
     "address": "web1.internal",
