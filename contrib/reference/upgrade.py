@@ -26,12 +26,6 @@ def markdown() -> str:
     lines += ["## Order in a mixed fleet", "", "| Situation | Rule |", "|---|---|"]
     lines += [f"| {rule.situation} | {rule.rule} |" for rule in RULES]
     lines += ["", "## Before the start", "", *_numbered(BEFORE), ""]
-    lines += [
-        "## Order of the start",
-        "",
-        "| Role | How | Checked before the next |",
-        "|---|---|---|",
-    ]
     lines += _ORDER
     for one in ORDER:
         checks = ", ".join(f"`{each}`" for each in one.checks)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from contrib.reference.upgrade import markdown
 from svc import __version__
 from svc.model.upgrade import AFTER, BEFORE, NOTES, ORDER, RULES
 from tests.cli.terminal import Outcome, terminal
@@ -45,6 +46,11 @@ class PlanTests(SynchronousTestCase):
     def plan(self, start: str, *words: str) -> Outcome:
         """The command."""
         return terminal("upgrade", "plan", "--from", start, *words)
+
+    def test_page(self) -> None:
+        """Each part of the page is there once."""
+        heads = [line for line in markdown().splitlines() if line.startswith("#")]
+        self.assertEqual(len(heads), len(set(heads)))
 
     @proves("U-OPEN-14", "U-NOTE-38", "X-24", "X-64")
     def test_golden(self) -> None:
