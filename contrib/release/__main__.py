@@ -81,14 +81,16 @@ def _made(options: argparse.Namespace) -> dict[str, object]:
             "--key and --out, or --dry-run"
         )
     if not options.dry_run:
+        check_committed(ROOT)
         for gate in plan.gates:
             _pass(gate, version)
     notes = [] if key is not None else [UNSIGNED]
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=False)
         with tempfile.TemporaryDirectory(prefix="svc-release-") as base:
-            build_wheel(options.out, version, cloned(Path(base)))
-        locked = (ROOT / "requirements" / "runtime.txt").read_text("utf-8")
+            place = cloned(Path(base))
+            build_wheel(options.out, version, place)
+            locked = (place / "requirements" / "runtime.txt").read_text("utf-8")
         write_release(options.out, plan, locked, key)
     return {**plan.form(), "signed": key is not None, "dry_run": options.dry_run, "notes": notes}
 
@@ -102,6 +104,21 @@ def check_tag(tag: str | None, version: Version) -> None:
     if tag is not None and parse_tag(tag) != version:
         raise ReleaseRefused(
             f"tag {tag}: the version of this workspace is {version}, whose tag is {version.tag}"
+        )
+
+
+def check_committed(root: Path) -> None:
+    """Refuse a working tree that differs from its commit: its gates would prove another program.
+
+    Raises:
+        ReleaseRefused: it does, or nobody can tell.
+    """
+    words = ["git", "status", "--porcelain"]
+    told = subprocess.run(words, cwd=root, capture_output=True, text=True)
+    if told.returncode or told.stdout:
+        raise ReleaseRefused(
+            f"{root}: differs from its commit, from which the release is built; commit or remove "
+            f"what git status shows:\n{told.stdout}{told.stderr}"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -15,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from twisted.trial.unittest import SynchronousTestCase
 
 from contrib import history, rollout_class
-from contrib.release.__main__ import check_tag, main, write_release
+from contrib.release.__main__ import check_committed, check_tag, main, write_release
 from contrib.release.make import ROOT, WHEEL_TARGET, bill_of, read_key, wheel_name
 from contrib.release.plan import ReleasePlan, ReleaseRefused, channel_named, planned
 from svc import __version__
@@ -110,6 +111,18 @@ class ToolTests(SynchronousTestCase):
         status, out, err = said(["--channel", self.channel(), "--out", self.mktemp()])
         self.assertEqual((status, out), (1, ""))
         self.assertIn("published with its signature, on every channel", err)
+
+    def test_what_is_not_committed(self) -> None:
+        """The gates run where the release is not built from: so both have to be the same."""
+        root = Path(os.path.abspath(self.mktemp()))
+        root.mkdir()
+        subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+        check_committed(root)
+        (root / "new").write_text("")
+        self.assertIn("?? new", self.assertRaises(ReleaseRefused, check_committed, root).text)
+        shutil.rmtree(root / ".git")
+        (root / ".git").write_text("gitdir: /nowhere")
+        self.assertRaises(ReleaseRefused, check_committed, root)
 
     def test_keys(self) -> None:
         """What is no such private key is refused, and what makes one is named."""
