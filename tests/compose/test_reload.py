@@ -167,6 +167,27 @@ class ReloadTests(TestCase):
         self.write(f"{SESSIONS} = 3")
         self.assertEqual((await self.reload()).generation, 2)
 
+    async def test_cannot_go_back(self) -> None:
+        """A part that cannot go back, either, keeps no other from that."""
+
+        def prepare(settings: RoleSettings) -> Callable[[], object]:
+            if settings is before:
+                raise ValueError("failed for a test")
+            return fails
+
+        def fails() -> None:
+            raise ValueError("failed for a test")
+
+        before = self.keys.settings
+        self.keys.prepare("limits.anonymous_burst", by=prepare)
+        self.write(f"{SESSIONS} = 3", "limits.anonymous_burst = 3")
+        with self.assertRaises(SvcError) as caught:
+            await self.reload()
+        self.assertEqual(caught.exception.reason, "reload_failed")
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 2)
+        self.assertIs(self.keys.settings, before)
+        self.assertEqual(self.applied[-1][0], before.limits.max_sessions_per_person)
+
     async def test_signals(self) -> None:
         """Those that come while one waits for its turn are answered by it."""
         begun: list[Any] = []

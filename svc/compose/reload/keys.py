@@ -92,7 +92,11 @@ class ReloadableKeys:
         Raises:
             SvcError: they cannot; nothing was changed.
         """
-        return [by(settings) for paths, by in self._prepares if paths.intersection(changed)]
+        return [by(settings) for by in self.preparing(changed)]
+
+    def preparing(self, changed: Collection[str]) -> list[Prepare]:
+        """The parts that apply the *changed* keys."""
+        return [by for paths, by in self._prepares if paths.intersection(changed)]
 
 
 def changed_keys(before: RoleSettings, after: RoleSettings) -> Iterator[str]:

@@ -173,9 +173,9 @@ class Reloading(AsyncService):
     def _back(self, changed: Collection[str], before: RoleSettings) -> None:
         """Have what was in force take effect again, each part whatever becomes of the others."""
         self.keys.take(before)
-        for apply in self.keys.prepared(changed, before):
+        for prepare in self.keys.preparing(changed):
             try:
-                apply()
+                prepare(before)()
             except Exception:
                 _log.failure("a key of the configuration could not be put back")
 
