@@ -152,7 +152,8 @@ def _bill(document: Mapping[str, object], version: Version) -> Bill:
     metadata, components = document["metadata"], document["components"]
     if document["bomFormat"] != "CycloneDX" or not isinstance(components, list):
         raise ValueError
-    assert isinstance(metadata, dict)
+    if not isinstance(metadata, dict):
+        raise ValueError
     component = metadata["component"]
     properties = {one["name"]: one["value"] for one in component["properties"]}
     name, said, target = component["name"], component["version"], properties[TARGET]

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from attrs import define, field, frozen
 
+from svc import __version__
 from svc.config import RoleSettings
 from svc.errors import Fault, SvcError
 from svc.model.canonical import Json
@@ -36,6 +37,13 @@ class MigratesByItself(SvcError):
 
     fault = Fault.PRECONDITION
     reason = "store_auto_migrate"
+
+
+class AnotherProgram(SvcError):
+    """The artifacts are of another version than the program that checks the store for them."""
+
+    fault = Fault.PRECONDITION
+    reason = "another_program"
 
 
 @frozen
@@ -153,6 +161,12 @@ class Preflight:
         return ", ".join(f"{count} {word}" for word, count in report.summary.items())
 
     def _migrations(self) -> str:
+        if self.facts["version"] != __version__:
+            raise AnotherProgram(
+                f"the release is svc {self.facts['version']}, and this program is svc "
+                f"{__version__}, which does not know the release's migrations; the steps before "
+                "this one passed: run the preflight again, with the program of the release"
+            )
         if self.settings.store_auto_migrate:
             raise MigratesByItself(
                 "store_auto_migrate: is true, so the next start of any Authority would migrate "

@@ -12,9 +12,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from svc import __version__
 from svc.model.release import SIGNATURE, SUMS, TARGET
 
-TAG, VERSION = "v0.11.0-rc.7", "0.11.0-rc.7"
+TAG, VERSION = f"v{__version__}", __version__
 BILL, PROGRAM = f"svc-{TAG}.cdx.json", f"svc-{TAG}-any"
 
 
@@ -41,13 +42,13 @@ class SmallRelease:
         }
         self.write()
 
-    def write(self) -> None:
+    def write(self, bill: str = BILL) -> None:
         """The files, with checksums and signature that fit."""
         (self.directory / PROGRAM).write_bytes(b"#!/bin/sh\n")
-        (self.directory / BILL).write_text(json.dumps(self.bill))
+        (self.directory / bill).write_text(json.dumps(self.bill))
         lines = [
             f"{hashlib.sha256((self.directory / name).read_bytes()).hexdigest()}  {name}\n"
-            for name in (BILL, PROGRAM)
+            for name in (bill, PROGRAM)
         ]
         self.sign("".join(lines).encode())
 

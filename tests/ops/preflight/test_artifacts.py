@@ -136,7 +136,10 @@ class ArtifactTests(SynchronousTestCase):
             (lambda: component.update(version="0.11.0-rc.7", properties=[]), TARGET),
             (lambda: bill.update(components=[]), TARGET),
             (lambda: bill.update(components=3), "is no CycloneDX document"),
-            (lambda: bill.update(metadata=[]), "is no CycloneDX document"),
+            (
+                lambda: bill.update(metadata=[], components=[{"name": "attrs"}]),
+                "is no CycloneDX document",
+            ),
         )
         for change, words in changes:
             change()

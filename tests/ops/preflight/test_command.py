@@ -9,7 +9,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from click.exceptions import Abort
+
 from contrib.reference.json_names import unknown
+from svc.cli.authority.upkeep import preflight as command
 from svc.model.release import SIGNATURE
 from svc.testing.gateway.settings import AUTHORITY
 from tests.cli.terminal import Outcome, terminal
@@ -122,6 +125,28 @@ class PreflightTests(CopyCase):
         """A finding of doctor stops it, with the status of doctor, and is named."""
         (self.copy.state(AUTHORITY) / "store.db").chmod(0o666)
         self.assert_stopped("doctor", 2, "store.", "doctor")
+
+    def test_another_program(self) -> None:
+        """A program of another version knows nothing of what the release would migrate."""
+        self.release.bill["metadata"]["component"]["version"] = "99.0.0"
+        self.release.write("svc-v99.0.0.cdx.json")
+        said = ("svc 99.0.0", f"svc {VERSION}", "program of the release")
+        self.assert_stopped("migrations", 1, *said)
+
+    def test_interrupted(self) -> None:
+        """Who stops it leaves no empty record, so the same command may be given again."""
+
+        def interrupt(_settings: object) -> Any:
+            raise KeyboardInterrupt
+
+        self.patch(command, "_examined", interrupt)
+        out = self.records / "CHG-7.json"
+        with self.assertRaises(Abort):
+            self.authority(
+                *("preflight", "--artifacts", str(self.release.directory), "--change-id", "CHG-7"),
+                *("--pubkey", str(self.release.public), "--out", str(out)),
+            )
+        self.assertFalse(out.exists())
 
     def test_migrates_by_itself(self) -> None:
         """A start that would migrate stops it."""

@@ -65,8 +65,9 @@ def preflight(
     pending are named and no fault; store_auto_migrate must be false.  Run it with the program
     of the release, beside the Authority that runs or with every Authority stopped.
 
-    Status 0: everything passed; 2: doctor has a finding; 4: the store is newer than this build;
-    6: the audit log does not verify; 1: any other fault, such as artifacts that are not signed.
+    Status 0: everything passed; 2: doctor has a finding, such as a store that is newer than this
+    program; 6: the audit log does not verify; 1: any other fault, such as artifacts that are not
+    signed, or are of another version than this program.
     """
     from svc.ops.preflight.run import Preflight
     from svc.ops.turns import cores
@@ -83,7 +84,11 @@ def preflight(
         jobs=cores(),
     )
     with _new_file(out) as handle:
-        found.run()
+        try:
+            found.run()
+        except BaseException:
+            out.unlink(missing_ok=True)  # Nothing was found: an empty file is no record.
+            raise
         handle.write(document(found.form()).encode() + b"\n")
         handle.flush()
         os.fsync(handle.fileno())
