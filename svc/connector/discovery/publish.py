@@ -34,8 +34,8 @@ class SourcePublication:
 
     Attributes:
         waits: After refusals of this source alone.
-        due: When it is to be told again, by the monotonic clock.
-        not_before: When it may be, after a refusal; likewise.
+        due: When its lease is to be renewed, by the monotonic clock.
+        not_before: When a change may be told, after a refusal; likewise.
     """
 
     source: WatchedSource
@@ -51,11 +51,19 @@ class SourcePublication:
         """Whether the source finds something else than the Authority was told."""
         return self.source.is_known and self.told != self.source.published
 
+    def tells_change(self, now: float) -> bool:
+        """Whether the Authority is to be told now what the source finds."""
+        return self.is_changed and now >= self.not_before
+
     def is_due(self, now: float) -> bool:
-        """Whether the Authority is to be told now."""
-        return (
-            self.source.is_known and now >= self.not_before and (self.is_changed or now >= self.due)
-        )
+        """Whether the Authority is to be told that, or that what it was told stays.
+
+        While a change waits after a refusal, what was told before is renewed: else all of it would
+        depart meanwhile.
+        """
+        was_told = bool(self.digest) or now >= self.not_before
+        is_renewed = self.source.is_known and was_told and now >= self.due
+        return is_renewed or self.tells_change(now)
 
 
 @define
@@ -80,7 +88,7 @@ class Publisher:
         now = self.clock.seconds()
         due = [one for one in self.publications if one.is_due(now)]
         # First what only has to be renewed: nothing keeps a lease from that.
-        due.sort(key=lambda one: one.is_changed)
+        due.sort(key=lambda one: one.tells_change(now))
         if not due or now < self._not_before:
             return
         try:
@@ -99,14 +107,20 @@ class Publisher:
         channel = await self.dial()
         try:
             for one in due:
+                is_renewal = not one.tells_change(self.clock.seconds())
                 try:
-                    await self._publish(channel, one)
+                    await self._publish(channel, one, is_renewal=is_renewal)
                 except SvcError as refusal:
                     if isinstance(refusal, Unavailable) or refusal.fault is Fault.DEADLINE:
                         raise
-                    one.not_before = self._again(one.waits, refusal, one.source.name)
+                    again = self._again(one.waits, refusal, one.source.name)
+                    if is_renewal:
+                        one.due = again
+                    else:
+                        one.not_before = again
                 else:
-                    one.waits.reset()
+                    if not one.is_changed:
+                        one.waits.reset()
         finally:
             await channel.close()
 
@@ -120,11 +134,15 @@ class Publisher:
         )
         return self.clock.seconds() + max(waits.next(), failed.retry_after or 0.0)
 
-    async def _publish(self, channel: IRpcChannel, one: SourcePublication) -> None:
+    async def _publish(
+        self, channel: IRpcChannel, one: SourcePublication, *, is_renewal: bool
+    ) -> None:
         rows, is_changed = one.source.published, one.is_changed
         answer: PublishAnswer | None = None
-        if not is_changed and one.digest:
+        if is_renewal and one.digest:
             answer = await self._ask(channel, PublishAsk(one.source.name, unchanged=one.digest))
+            if not answer.again:
+                rows, is_changed = one.told or (), False
         if answer is None or answer.again:
             answer = await self._ask(channel, PublishAsk(one.source.name, rows))
         one.told, one.digest = rows, answer.digest

@@ -238,6 +238,36 @@ class PublisherTests(SourceCase):
         self.publish(self.answer(), seconds=0.6)
         self.assertEqual(self.line.closed, 3)
 
+    def test_a_change_that_is_refused(self) -> None:
+        """While it waits, what was published before is renewed: nothing of that departs."""
+        self.look([found("r1")])
+        kept = self.answer()
+        self.publish(kept)
+        self.look([found("r2")])
+        full = SvcError("full", reason="full", fault=Fault.EXHAUSTED, retry_after=200)
+        busy = SvcError("busy", reason="busy", fault=Fault.EXHAUSTED, retry_after=10)
+        self.assertEqual(self.publish(full), ["full"])
+        self.assertEqual(self.publish(busy, seconds=31), ["busy"])
+        self.publish(seconds=9)
+        for _ in range(5):
+            self.publish(kept, seconds=31)
+            self.assertEqual(self.line.asked[-1].unchanged, kept.digest)
+        self.assertEqual(self.hurried, 1)
+        self.publish(self.answer(), seconds=6)
+        self.assertEqual([one.id for one in self.line.asked[-1].resources], ["r2"])
+        self.assertEqual(self.hurried, 2)
+
+    def test_a_change_that_is_refused_and_a_new_leader(self) -> None:
+        """One that does not know what was published before is told all of what is found now."""
+        self.look([found("r1")])
+        self.publish(self.answer())
+        self.look([found("r2")])
+        self.publish(SvcError("full", reason="full", fault=Fault.EXHAUSTED, retry_after=200))
+        self.publish(self.answer(again=True), self.answer(), seconds=31)
+        self.assertEqual([one.id for one in self.line.asked[-1].resources], ["r2"])
+        self.publish(seconds=29)
+        self.assertEqual(self.hurried, 2)
+
     def test_one_that_is_refused(self) -> None:
         """A source that the Authority refuses waits alone: the leases of others are renewed."""
         self.look([found("r1")])
