@@ -153,6 +153,7 @@ class SeveralAuthorities(SynchronousTestCase):
         "G-AUD-01",
         "G-AUD-04",
         "G-RDY-07",
+        "U-NOTE-19",
         "G-POL-01",
         "G-POL-04",
     )
