@@ -341,7 +341,8 @@ def _relays() -> tuple[MetricSeries, ...]:
         _gauge(
             "svc_license_expires_unix",
             _A,
-            "Unix time the running license expires; absent without a valid one.",
+            "Unix time the running license expires, or has expired; absent without one that is "
+            "signed for this build.",
             absent=True,
         ),
         _counter(
