@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import define, field
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from svc.authority.recordings.key import RecordingKey
@@ -48,11 +49,15 @@ class MemoryRecorder:
 
     Attributes:
         refusal: Why nothing can be recorded; empty: it can.
+        disk: What beginning one waits for; None: nothing.
+        waiting: How many wait.
     """
 
     refusal: str = ""
     of_command: int = 1000
     made: list[MemoryRecording] = field(factory=list)
+    disk: Deferred[None] | None = None
+    waiting: int = 0
 
     async def check(self) -> None:
         """See IRecorder."""
@@ -62,6 +67,11 @@ class MemoryRecorder:
     async def begin(self, failed: Failed) -> MemoryRecording:
         """See IRecorder."""
         await self.check()
+        if self.disk is not None:
+            self.waiting += 1
+            over: Deferred[None] = Deferred()
+            self.disk.addCallback(over.callback)
+            await over
         self.made.append(MemoryRecording(failed))
         return self.made[-1]
 

@@ -172,6 +172,7 @@ class FlowConnection(SSHConnection):  # type: ignore[misc]
         self.outflow = Outflow()
         self.awaited: set[str] = set()
         self.global_answers = Answers(self._answer_global)
+        self._opening = 0
 
     def ssh_CHANNEL_DATA(self, packet: bytes) -> None:
         """As Conch, but that whoever takes the bytes opens the window."""
@@ -241,7 +242,8 @@ class FlowConnection(SSHConnection):  # type: ignore[misc]
         kind, rest = getNS(packet)
         sender, window, most = (_number(rest, at) for at in (0, 4, 8))
         try:
-            if max(len(one.channels) for one in (self, self.across or self)) >= MOST_CHANNELS:
+            here, there = len(self.channels) + self._opening, len((self.across or self).channels)
+            if max(here, there) >= MOST_CHANNELS:
                 raise ConchError("svc: too many channels in one session", OPEN_RESOURCE_SHORTAGE)
             if most < LEAST_PACKET:
                 raise ConchError(
@@ -257,9 +259,10 @@ class FlowConnection(SSHConnection):  # type: ignore[misc]
         channel.remoteMaxPacket = min(most, MOST_PACKET)
         for one in (channel, channel.other):
             one.localWindowSize = one.localWindowLeft = _window(len(self.channels))
+        self._opening += 1
         channel.open_onward(
             lambda: self._confirm(channel, sender),
-            lambda text, reason: self._refuse_channel(sender, text, reason),
+            lambda text, reason: self._failed(sender, text, reason),
         )
 
     def ssh_CHANNEL_OPEN_CONFIRMATION(self, packet: bytes) -> None:
@@ -280,7 +283,12 @@ class FlowConnection(SSHConnection):  # type: ignore[misc]
         """
         raise prohibited("svc: there are no channels of this type here")
 
+    def _failed(self, sender: int, text: str, reason: int) -> None:
+        self._opening -= 1
+        self._refuse_channel(sender, text, reason)
+
     def _confirm(self, channel: Any, sender: int) -> None:
+        self._opening -= 1
         channel.id = self.localChannelID
         self.localChannelID += 1
         self.channels[channel.id] = channel

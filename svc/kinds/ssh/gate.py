@@ -85,6 +85,7 @@ class GateEndpoint:
         )
 
         def leave() -> None:
+            self.recorded.end()
             late = self.clock.callLater(LAST_SECS, transport.abortConnection)
             onward.gone = lambda: late.cancel() if late.active() else None
             transport.loseConnection()
@@ -104,6 +105,8 @@ class GateEndpoint:
         def cannot_record(text: str) -> None:
             link.fault = SvcError(text, reason=RECORDING_FAILED)
             client.leave(text.encode("utf-8"))
+            # A client that reads nothing does not leave, and what runs does not go on unrecorded.
+            transport.loseConnection()
 
         self.recorded.over = cannot_record
         link.join(protocol)

@@ -173,8 +173,8 @@ class GateLink:
             self._is_hearing = False
 
     def say(self, data: bytes) -> None:
-        """Of the server."""
-        if self._is_over:
+        """Of the server; nothing, once it leaves: a slow reader would hear more and more."""
+        if self._is_over or self._is_ending:
             return
         if not self._is_paused and not self._waiting:
             self._session.dataReceived(data)

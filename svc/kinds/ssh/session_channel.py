@@ -77,12 +77,17 @@ class SessionChannel(JoinedChannel):
             try:
                 self._recording = await self._recorded.begin()
             except SvcError as refusal:
-                failed(refusal_of(refusal.text), OPEN_RESOURCE_SHORTAGE)
+                if self.conn.transport is not None:
+                    failed(refusal_of(refusal.text), OPEN_RESOURCE_SHORTAGE)
                 return
             if self.conn.transport is None or self.other.conn.transport is None:
                 self.closed()
                 return
-            super(SessionChannel, self).open_onward(confirmed, failed)
+            super(SessionChannel, self).open_onward(confirmed, refused)
+
+        def refused(text: str, reason: int) -> None:
+            self._end_recording()
+            failed(text, reason)
 
         begun = Deferred.fromCoroutine(begin())
         begun.addErrback(lambda failure: _log.failure("a channel did not begin", failure))
@@ -117,10 +122,13 @@ class SessionChannel(JoinedChannel):
 
     def closed(self) -> None:
         """See JoinedChannel."""
+        self._end_recording()
+        super().closed()
+
+    def _end_recording(self) -> None:
         recording, self._recording = self._recording, None
         if recording is not None:
             recording.end()
-        super().closed()
 
     def take_more(self) -> None:
         """See JoinedChannel; whoever does not read our answers asks nothing more."""

@@ -89,7 +89,14 @@ _SAID = {
 }
 """Requests that a recording tells of; the paths are those of the client."""
 
-_OF_TWO = frozenset({18, 20})
+_SAID_EXTENDED = {
+    b"posix-rename@openssh.com": "rename",
+    b"hardlink@openssh.com": "link",
+    b"lsetstat@openssh.com": "setstat",
+}
+"""Likewise: what OpenSSH asks for in the place of those."""
+
+_OF_TWO = frozenset({"rename", "symlink", "link"})
 _MOST_PATH = 4096
 
 Denied = Callable[[str], object]
@@ -169,8 +176,10 @@ class SftpGuard:
         if not needed and not self.rights.has(SFTP_READ, SFTP_WRITE):
             needed = frozenset({SFTP_READ})
         lacking = next((one for one in sorted(needed) if not self.rights.has(one)), "")
-        if self.asked is not None and kind in _SAID:
-            self.asked(_SAID[kind], **_operation(kind, packet), **_denial(lacking))
+        if self.asked is not None:
+            operation, paths = _operation(kind, packet[9:])
+            if operation:
+                self.asked(operation, **_facts(operation, paths), **_denial(lacking))
         if lacking:
             self._deny(lacking, packet)
             return b""
@@ -222,13 +231,21 @@ def _opens(packet: bytes) -> frozenset[str]:
     return frozenset(reads | writes)
 
 
-def _operation(kind: int, packet: bytes) -> dict[str, object]:
+def _operation(kind: int, data: bytes) -> tuple[str, bytes]:
+    """What a recording calls a request, or nothing; and where its paths begin."""
+    if kind != _EXTENDED:
+        return _SAID.get(kind, ""), data
+    name, rest = getNS(data)
+    return _SAID_EXTENDED.get(name, ""), rest
+
+
+def _facts(operation: str, data: bytes) -> dict[str, object]:
     """What a recording says of a request: paths, and the flags of an open."""
-    path, rest = getNS(packet[9:])
+    path, rest = getNS(data)
     said: dict[str, object] = {"path": _path(path)}
-    if kind in _OF_TWO:
+    if operation in _OF_TWO:
         said["to"] = _path(getNS(rest)[0])
-    elif kind == _OPEN:
+    elif operation == "open":
         flags = int.from_bytes(rest[:4], "big")
         said["reads"], said["writes"] = bool(flags & _FLAG_READ), bool(flags & ~_FLAG_READ)
     return said

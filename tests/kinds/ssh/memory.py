@@ -12,7 +12,7 @@ from twisted.conch.error import ConchError
 from twisted.conch.interfaces import IConchUser
 from twisted.conch.ssh.channel import SSHChannel
 from twisted.conch.ssh.common import NS, getNS
-from twisted.conch.ssh.connection import SSHConnection
+from twisted.conch.ssh.connection import OPEN_RESOURCE_SHORTAGE, SSHConnection
 from twisted.conch.ssh.factory import SSHFactory
 from twisted.conch.ssh.keys import Key
 from twisted.conch.ssh.transport import SSHClientTransport, SSHServerTransport
@@ -76,8 +76,11 @@ class HostUser(ConchUser):
     def __init__(self) -> None:
         super().__init__()
         self.opened: list[Any] = []
+        self.is_full = False
 
     def lookupChannel(self, channelType: bytes, window: int, most: int, data: bytes) -> Any:
+        if self.is_full:
+            raise ConchError("no more sessions", OPEN_RESOURCE_SHORTAGE)
         made = HostSession(remoteWindow=window, remoteMaxPacket=most, data=data, avatar=self)
         made.name = channelType
         self.opened.append(made)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from twisted.conch.error import ConchError
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.kinds.ssh.conch import NS
+from svc.kinds.ssh.connection import MOST_CHANNELS
 from svc.kinds.ssh.recorded.lines import CastLines
 from svc.kinds.ssh.recorded.session import RecordMode, mode_of
 from svc.kinds.ssh.rights import UNRECORDED, SessionRights
-from tests.kinds.ssh.memory import ALL, ClientChannel, Scene
+from tests.kinds.ssh.memory import ALL, Client, ClientChannel, Scene
 from tests.support.examples import examples
 from tests.support.proof import proves
 from tests.support.recording import MemoryRecorder
@@ -26,6 +30,13 @@ def _size(width: int, height: int) -> bytes:
 def _lines(scene: Scene) -> list[Any]:
     [made] = scene.recorder.made
     return [json.loads(line) for line in made.text.splitlines()]
+
+
+class Deaf(Client):
+    """A client that does not heed that the other end leaves."""
+
+    def ssh_DISCONNECT(self, packet: bytes) -> None:
+        pass
 
 
 class ChannelTests(SynchronousTestCase):
@@ -99,6 +110,51 @@ class ChannelTests(SynchronousTestCase):
         self.assertEqual((opened["reads"], opened["writes"]), (True, False))
         self.assertEqual((removed["operation"], removed["denied"]), ("remove", "sftp_write"))
 
+    def test_files_renamed(self) -> None:
+        """What OpenSSH asks for in the place of SFTP's own operations is told as well."""
+        scene = Scene()
+        scene.begin()
+        channel = scene.open(ClientChannel())
+        scene.ask(channel, b"subsystem", NS(b"sftp"))
+        for name, paths in (
+            (b"posix-rename@openssh.com", NS(b"/a") + NS(b"/b")),
+            (b"hardlink@openssh.com", NS(b"/b") + NS(b"/c")),
+            (b"lsetstat@openssh.com", NS(b"/c") + bytes(4)),
+        ):
+            body = bytes((200,)) + bytes(4) + NS(name) + paths
+            channel.write(len(body).to_bytes(4, "big") + body)
+        scene.flush()
+        told = [(x["operation"], x["path"], x.get("to")) for x in _lines(scene)[1:]]
+        self.assertEqual(
+            told, [("rename", "/a", "/b"), ("link", "/b", "/c"), ("setstat", "/c", None)]
+        )
+
+    def test_shell_without_terminal(self) -> None:
+        """It is recorded whole, and what is typed where that is wanted: nothing echoes it."""
+        scene = Scene(records_input=True)
+        scene.begin()
+        channel = scene.open(ClientChannel())
+        scene.ask(channel, b"shell")
+        [host] = scene.host_channels
+        channel.write(b"cat big\n")
+        scene.flush()
+        host.write(b"x" * 3000)
+        scene.flush()
+        events = _lines(scene)[1:]
+        said = {code: "".join(x[2] for x in events if x[1] == code) for code in "io"}
+        self.assertEqual(said, {"i": "cat big\n", "o": "x" * 3000})
+
+    def test_not_opened_at_the_host(self) -> None:
+        """Where the host opens no channel its recording ends, and is not waited for."""
+        scene = Scene()
+        scene.begin()
+        [user] = scene.realm.users
+        user.is_full = True
+        channel = scene.open(ClientChannel())
+        self.assertTrue(channel.failure)
+        self.assertEqual(len(self.flushLoggedErrors(ConchError)), 1)
+        self.assertEqual([one.ended for one in scene.recorder.made], [True])
+
     def test_slow_disk(self) -> None:
         """A disk that is behind holds up the host, until it is ahead again."""
         scene = Scene()
@@ -146,6 +202,50 @@ class RequiredTests(SynchronousTestCase):
         self.assertIn(b"svc: this session has to be recorded, and cannot be: its disk", told)
         self.assertTrue(scene.session.is_over)
 
+    def test_ended_for_slow_readers(self) -> None:
+        """Whoever reads nothing is sent nothing more, and what runs at the host is let go."""
+        scene = Scene(client_type=Deaf)
+        scene.begin()
+        channel = scene.run(b"yes")
+        [host] = scene.host_channels
+        scene.session.transport.pauseProducing()
+        host.write(b"recorded")
+        scene.flush()
+        scene.recorder.made[0].failed("its disk is full")
+        host.write(b"unrecorded")
+        scene.flush()
+        self.assertTrue(host.conn.transport.transport.disconnected)
+        scene.session.transport.resumeProducing()
+        scene.flush()
+        self.assertEqual(channel.said, b"recorded")
+        self.assertTrue(scene.session.is_over)
+
+    def test_flood(self) -> None:
+        """No more channels are opened at once than a session may have, however slow the disk."""
+        scene = Scene()
+        scene.begin()
+        disk = scene.recorder.disk = Deferred()
+        channels = [ClientChannel() for _ in range(MOST_CHANNELS + 6)]
+        for channel in channels:
+            scene.open(channel)
+        self.assertEqual(scene.recorder.waiting, MOST_CHANNELS)
+        self.assertEqual(sum(bool(one.failure) for one in channels), 6)
+        disk.callback(None)
+        scene.flush()
+        self.assertEqual(sum(one.is_open for one in channels), MOST_CHANNELS)
+
+    def test_gone_meanwhile(self) -> None:
+        """A recording that begins once the session is over ends, and nothing is opened."""
+        scene = Scene()
+        scene.begin()
+        disk = scene.recorder.disk = Deferred()
+        scene.open(ClientChannel())
+        scene.session.transport.loseConnection()
+        disk.callback(None)
+        scene.flush()
+        self.assertEqual([one.ended for one in scene.recorder.made], [True])
+        self.assertEqual(scene.host_channels, [])
+
     def test_best_effort(self) -> None:
         """Where a policy permits it a session goes on unrecorded, and that is counted."""
         for mode, refusal in ((RecordMode.BEST_EFFORT, "its disk is full"), (RecordMode.OFF, "")):
@@ -167,6 +267,13 @@ class RequiredTests(SynchronousTestCase):
 
 class LineTests(SynchronousTestCase):
     """Bytes become text."""
+
+    def test_unshown(self) -> None:
+        """What a terminal might obey is spelled out: a recording may be looked at as it is."""
+        text = "\x1b]52;c;x\x07\x9d\x9b6n\x7f\u202e\u2066h\u00e9llo"
+        line = CastLines(is_raw=False).printed(0.0, text.encode())
+        self.assertEqual(json.loads(line)[2], text)
+        self.assertEqual(re.sub("[ -~\n]", "", line.decode()), "\u00e9")
 
     @given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 7))
     @settings(max_examples=examples(200))

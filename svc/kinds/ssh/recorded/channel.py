@@ -26,8 +26,9 @@ class ChannelRecording:
 
     Attributes:
         seconds: A clock that only goes forward.
-        records_input: What is typed at a terminal is recorded, passwords with it.
+        records_input: What is typed at a terminal or to a shell is recorded, passwords with it.
         of_command: Bytes that are recorded of what a command without a terminal prints.
+        ended: Told once it has.
     """
 
     live: ILiveRecording
@@ -35,6 +36,8 @@ class ChannelRecording:
     seconds: Callable[[], float]
     records_input: bool
     of_command: int
+    ended: Callable[[ChannelRecording], object]
+    _is_whole: bool = field(default=False, init=False)
     _terminal: Terminal | None = field(default=None, init=False)
     _lines: CastLines | None = field(default=None, init=False)
     _is_files: bool = field(default=False, init=False)
@@ -69,6 +72,8 @@ class ChannelRecording:
 
     def begun(self, command: bytes = b"") -> None:
         """A shell, or this command, runs."""
+        # A shell is as good as a terminal, whether it has one or not.
+        self._is_whole = self._terminal is not None or not command
         self._lines = CastLines(is_raw=self._terminal is None)
         self.live.write(
             self._lines.head(
@@ -95,7 +100,7 @@ class ChannelRecording:
             if len(self._early) < _MOST_EARLY:  # refusals of ours, before anything runs
                 self._early.append((data, stream))
             return
-        if self._terminal is None:
+        if not self._is_whole:
             left = max(0, self.of_command - self._printed)
             self._printed += len(data)
             if left < len(data) and not self._left_out:
@@ -110,7 +115,7 @@ class ChannelRecording:
 
     def typed(self, data: bytes) -> None:
         """The client sends this."""
-        if self.records_input and self._lines is not None and self._terminal is not None:
+        if self.records_input and self._lines is not None and self._is_whole:
             self.live.write(self._lines.typed(self._at(), data))
 
     def file(self, operation: str, **facts: object) -> None:
@@ -120,6 +125,7 @@ class ChannelRecording:
     def end(self) -> None:
         """The channel is closed."""
         self.live.end(unrecorded=self._left_out)
+        self.ended(self)
 
     def _at(self) -> float:
         return self.seconds() - self._began

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Mapping
 
 from attrs import define, field, frozen
@@ -14,6 +15,8 @@ from attrs import define, field, frozen
 WIDTH, HEIGHT = 80, 24
 _MOST_SIDE = 10_000
 _MOST_TEXT = 4096
+_UNSHOWN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What a terminal might obey, or show the other way round; JSON leaves it as it is."""
 
 
 @frozen
@@ -113,4 +116,5 @@ def text_of(data: bytes) -> str:
 
 def _line(value: object) -> bytes:
     # A lone half of a pair cannot come of bytes; others are written as they are.
-    return json.dumps(value, ensure_ascii=False, separators=(", ", ": ")).encode("utf-8") + b"\n"
+    text = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+    return _UNSHOWN.sub(lambda one: f"\\u{ord(one[0]):04x}", text).encode("utf-8") + b"\n"

@@ -9,7 +9,7 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.errors import SvcError
+from svc.errors import SvcError, Unavailable
 from svc.interfaces.kinds import Use
 from svc.interfaces.recordings import IRecorder
 from svc.kinds.ssh.recorded.channel import ChannelRecording
@@ -48,7 +48,9 @@ class RecordedSession:
     use: Use
     clock: IReactorTime
     over: Callable[[str], object] = field(default=lambda text: None, init=False)
+    _channels: set[ChannelRecording] = field(factory=set, init=False)
     _has_failed: bool = field(default=False, init=False)
+    _is_over: bool = field(default=False, init=False)
 
     async def check(self) -> None:
         """Return where the session may open.
@@ -75,13 +77,25 @@ class RecordedSession:
                 raise
             self._unrecorded(refusal.text)
             return None
-        return ChannelRecording(
+        if self._is_over:
+            live.end()
+            raise Unavailable("the session is over", reason="recording_unavailable")
+        recording = ChannelRecording(
             live=live,
             title=self.title,
             seconds=self.clock.seconds,
             records_input=self.records_input,
             of_command=self.recorder.of_command,
+            ended=self._channels.discard,
         )
+        self._channels.add(recording)
+        return recording
+
+    def end(self) -> None:
+        """The session is over, and with it the recordings of channels that never opened."""
+        self._is_over = True
+        for each in list(self._channels):
+            each.end()
 
     def _failed(self, text: str) -> None:
         if self.mode is not RecordMode.REQUIRED:
