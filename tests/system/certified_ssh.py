@@ -33,7 +33,7 @@ def _host(name: str, place: Path, principals: str) -> Sshd:
 
 
 def _target(host: Sshd, name: str) -> GatewayTarget:
-    made = gated_target(host, name, onward="certificate")
+    made = gated_target(host, name, onward="certificate", record_input=True)
     table = {key: value for key, value in made.more.items() if key != "key_files"}
     return GatewayTarget(name, host.address, "ssh", more=table, onward="certificate")
 

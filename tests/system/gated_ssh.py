@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from attrs import define
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
-from svc.testing.gateway.processes import Ran, run
+from svc.testing.gateway.processes import Ran, run, until
 from svc.testing.gateway.settings import POLICY, GatewayTarget
 from tests.support.tools import stock_tool
 from tests.system.sshd import Sshd
@@ -74,6 +77,24 @@ class GatedHost:
     def environ(self) -> dict[str, str]:
         """Of the person's programs."""
         return {"HOME": str(self.person.home), "PATH": os.environ.get("PATH", os.defpath)}
+
+
+def recording_of(gateway: Gateway, done: Ran) -> dict[str, Any]:
+    """The one recording of the session that ssh told of, once it is complete."""
+    found = re.search("decision ([0-9a-f]{32})", done.stdout + done.stderr)
+    assert found is not None, done
+    decision = found[1]
+
+    def listed() -> list[Any]:
+        said = gateway.operator("recordings", "list", "--json").stdout
+        return [
+            one
+            for one in json.loads(said)
+            if one["decision_id"] == decision and one["state"] == "complete"
+        ]
+
+    [one] = until("the recording", listed, 20)
+    return one  # type: ignore[no-any-return]
 
 
 def account() -> str:

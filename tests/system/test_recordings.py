@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from hashlib import sha256
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway.processes import Ran, run, until
+from svc.testing.gateway.processes import Ran, run
 from svc.testing.gateway.settings import POLICY
 from tests.support.proof import proves
 from tests.support.tools import stock_tool
-from tests.system.gated_ssh import GATED, GatedHost, gated_host
+from tests.system.gated_ssh import GATED, GatedHost, gated_host, recording_of
 
 RUN_BY = "make fault"
 
@@ -25,23 +24,9 @@ class RecordingTests(SynchronousTestCase):
     def host(self) -> GatedHost:
         return gated_host()
 
-    def recording(self, done: Ran, state: str = "complete") -> dict[str, Any]:
-        """The one recording of the session that ssh told of, once it has ended."""
-        found = re.search("decision ([0-9a-f]{32})", done.stdout + done.stderr)
-        self.assertIsNotNone(found, done)
-        assert found is not None
-        decision = found[1]
-
-        def listed() -> list[Any]:
-            said = self.host.gateway.operator("recordings", "list", "--json").stdout
-            return [
-                one
-                for one in json.loads(said)
-                if one["decision_id"] == decision and one["state"] == state
-            ]
-
-        [one] = until("the recording", listed, 20)
-        return one  # type: ignore[no-any-return]
+    def recording(self, done: Ran) -> dict[str, Any]:
+        """See :func:`tests.system.gated_ssh.recording_of`."""
+        return recording_of(self.host.gateway, done)
 
     def exported(self, one: dict[str, Any]) -> bytes:
         """The recording itself."""

@@ -24,7 +24,7 @@ from svc.testing.gateway.settings import AUTHORITY, POLICY
 from tests.support.proof import proves
 from tests.support.tools import stock_tool
 from tests.system.certified_ssh import DIFFERENT, FOREIGN, OTHERS, certified_hosts
-from tests.system.gated_ssh import GatedHost, account
+from tests.system.gated_ssh import GatedHost, account, recording_of
 
 RUN_BY = "make fault"
 
@@ -54,6 +54,21 @@ class CertificateTests(SynchronousTestCase):
         )
         accepted = f"ID {about['key_id']} (serial {int(about['serial'], 16)}) CA ED25519"
         self.assertIn(accepted, self.host.host.child.text())
+
+    @proves("G-SES-14")
+    def test_recorded(self) -> None:
+        """A session by a certificate is recorded, what is typed as well where its table says so."""
+        done = self.host.ssh("read x; echo got $x", options=["-tt"], stdin=b"hush\n")
+        self.assertIn("got hush", done.stdout)
+        gateway = self.host.gateway
+        one = recording_of(gateway, done)
+        said = gateway.operator("recordings", "export", one["id"], "--out", "-").stdout
+        events = [json.loads(line) for line in said.splitlines()[1:]]
+        told = {code: "".join(x[2] for x in events if x[1] == code) for code in "io"}
+        self.assertIn("got hush", told["o"])
+        self.assertEqual(told["i"].replace("\r", "\n").partition("\n")[0], "hush")
+        names = {each["event"] for each in gateway.decision(one["decision_id"])}
+        self.assertLessEqual({"credential.issue", "recording.delivered"}, names)
 
     def test_terminal_and_files(self) -> None:
         """A terminal, files and a forwarding pass, as with a stored key."""

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.kinds import ends_here, not_counted
-from svc.kinds.ssh.dialer import DIALER
+from svc.kinds.ssh.dialer import DIALER, SshTargets
 from svc.model.session.onward import OnwardCredential
 from svc.testing.contracts.kind import KindContract
 from tests.support.recording import MemoryRecorder
@@ -27,6 +27,11 @@ GATED: dict[str, Any] = {
 
 CERTIFIED = {**GATED, "onward": "certificate"}
 del CERTIFIED["key_files"]
+
+
+def _ending(credential: OnwardCredential | None) -> SshTargets:
+    """What dials for a session that is recorded."""
+    return DIALER.ending(frozenset(), "d" * 32, not_counted, MemoryRecorder(), credential)
 
 
 class GatedTableTests(KindContract, SynchronousTestCase):
@@ -91,12 +96,27 @@ class GatedTableTests(KindContract, SynchronousTestCase):
         refusal = self.assertRaises(ConfigError, self._parse, table)
         self.assertEqual(refusal.where, "connector.resources[0].key_files")
 
+    def test_recording(self) -> None:
+        """Both ways of logging in are recorded as the table says, and passed-on bytes by none."""
+        for table in (GATED, CERTIFIED):
+            plain = self._parse(table).options
+            self.assertEqual((plain["record"], plain["record_input"]), ("required", False))
+            told = self._parse({**table, "record": "off", "record_input": True}).options
+            self.assertEqual((told["record"], told["record_input"]), ("off", True))
+            for key, value in (("record", "never"), ("record_input", "yes")):
+                refusal = self.assertRaises(ConfigError, self._parse, {**table, key: value})
+                self.assertEqual(refusal.where, f"connector.resources[0].{key}")
+                refusal = self.assertRaises(
+                    ConfigError, self._parse, {"address": "web1.internal", key: value}
+                )
+                self.assertIn('"certificate" or "stored_key"', str(refusal))
+
     def test_modes_that_differ(self) -> None:
         """Where catalog and Connector have other modes nothing is dialed."""
         credential = OnwardCredential(Ed25519PrivateKey.generate(), b"certificate")
         for table, given in ((GATED, credential), (CERTIFIED, None)):
             reactor = MemoryReactorClock()
-            dialer = DIALER.ending(frozenset(), "d" * 32, not_counted, MemoryRecorder(), given)
+            dialer = _ending(given)
             made = dialer.endpoint(reactor, self._parse(table), {"login_user": "deploy"})
             refusal = self.failureResultOf(made.connect(Factory()), SvcError).value
             self.assertEqual(refusal.reason, "ceiling_unenforced")
@@ -106,7 +126,7 @@ class GatedTableTests(KindContract, SynchronousTestCase):
         """A certificate for another key is not tried, nor are bytes that are none."""
         for certificate in (b"none", b""):
             credential = OnwardCredential(Ed25519PrivateKey.generate(), certificate)
-            dialer = DIALER.ending(frozenset(), "d" * 32, not_counted, MemoryRecorder(), credential)
+            dialer = _ending(credential)
             made = dialer.endpoint(
                 MemoryReactorClock(), self._parse(CERTIFIED), {"login_user": "deploy"}
             )
