@@ -32,7 +32,9 @@ _ENTRIES = Rate(per_minute=2_400_000, burst=240_000)
 """Requests of one Proxy that its batches bring; a batch counts for no less than a few."""
 
 _IDENTITIES = Rate(per_minute=12_000, burst=4_000)
-"""Tokens that one Connector asks for: two a minute for each session and person named in it."""
+"""Tokens that one Connector asks for: two a minute for each session and person named in it.
+
+Uses of rights that it tells of, and beginnings and ends of recordings, count as well."""
 
 _PUBLICATIONS = Rate(per_minute=3_000, burst=10_000)
 """Resources that one Connector publishes, changes or withdraws: each is a record of its own."""

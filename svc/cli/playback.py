@@ -102,7 +102,7 @@ class Playback:
         try:
             said: Any = json.loads(line)
             at, code, text = float(said[0]), said[1], said[2]
-        except (ValueError, TypeError, LookupError):
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return
         pause, self._at = min(max(0.0, at - self._at), self.idle), at
         if pause:

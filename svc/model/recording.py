@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 from attrs import frozen
@@ -11,6 +12,8 @@ ASCIICAST, JSON_LINES = "asciicast-v2", "json-lines"
 
 MOST_CHANNELS = 1 << 16
 """Recordings of one session."""
+
+_REASON = re.compile(r"[a-z0-9_]{0,64}")
 
 
 class RecordingState(Enum):
@@ -67,3 +70,8 @@ class Recording:
 def recording_id(session_uid: str, channel: int) -> str:
     """The id of a session's recording."""
     return f"{session_uid}-{channel}"
+
+
+def is_reason(text: str) -> bool:
+    """Whether records may say this of why a recording was cut short: a word, or nothing."""
+    return _REASON.fullmatch(text) is not None

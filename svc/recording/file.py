@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from svc.errors import Malformed
 from svc.messages.gated import SIGNED_GRANT
 from svc.messages.session import decode_grant
+from svc.model.recording import is_reason
 from svc.model.session.grant import RECORDING_KEY_BYTES, Grant
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import recording_pb2 as pb
@@ -28,6 +29,7 @@ from svc.recording.sealing import (
 MAGIC = b"svc-recording-v1\n"
 MOST_HEADER = 1 << 17
 _AT_ONCE = 1 << 18
+_MOST_UNRECORDED = 1 << 60
 
 Read = Callable[[int, int], bytes]
 """``read(offset, size)``: at most that many bytes of a file; blocks."""
@@ -181,8 +183,13 @@ def _end(data: bytes) -> RecordingEnd:
     try:
         said = json.loads(data)
         end = RecordingEnd(said["reason"], said["unrecorded"])
-        if isinstance(end.reason, str) and isinstance(end.unrecorded, int):
+        if (
+            isinstance(end.reason, str)
+            and is_reason(end.reason)
+            and type(end.unrecorded) is int
+            and 0 <= end.unrecorded <= _MOST_UNRECORDED
+        ):
             return end
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass
     raise Malformed("recording: the last frame says no end")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from attrs import frozen
 
 from svc.errors import Malformed
-from svc.messages.forms import WORD_OR_EMPTY, FieldForm, MessageForm, part
+from svc.messages.forms import FieldForm, MessageForm, part
 from svc.messages.gated import SIGNED_GRANT
-from svc.model.recording import MOST_CHANNELS
+from svc.model.recording import MOST_CHANNELS, is_reason
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import recording_pb2 as pb
 
@@ -45,7 +45,7 @@ _PART = MessageForm(
     offset=FieldForm(fits=lambda came: came < MOST_FILE),
     data=FieldForm(sizes=(0, MOST_PART)),
     is_last=FieldForm().named("last"),
-    reason=WORD_OR_EMPTY,
+    reason=FieldForm(fits=is_reason),
 )
 
 

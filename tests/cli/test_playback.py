@@ -97,7 +97,11 @@ class PlaybackTests(SynchronousTestCase):
     def test_malformed(self) -> None:
         """What is no event is passed over."""
         events: list[list[object]] = [[], ["x", "o", "a"], [0, "o"], [0, "o", 7], [0, "o", "b"]]
+        events.insert(0, [10**400, "o", "a"])
         self.assertEqual(self.play(events)[0], "b" + RESET)
+        playback = Playback(speed=1.0, idle=0.0, wait=self.fail)
+        lines = b"{}\n" + b"[" * (1 << 16) + b'\n[0, "o", "b"]\n'
+        self.assertEqual("".join(playback.heard(lines, is_cast=True)), "b")
 
     def test_files(self) -> None:
         """Lines of transferred files are shown as they are, escaped."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from svc.authority.ingest.notes import checked_note
 from svc.authority.recordings.key import RecordingKey
@@ -27,6 +27,11 @@ MOST = 1000
 _ENOUGH = 1 << 19
 """Bytes of an answer, which one frame may go beyond."""
 
+_READING_SECS = 600.0
+"""A reading that has not gone on for so long is over; what is asked for then is another."""
+
+_MOST_READINGS = 1024
+
 
 @define(eq=False)
 class RecordingAdmin:
@@ -42,6 +47,7 @@ class RecordingAdmin:
     key: RecordingKey
     in_thread: InThread
     now: Callable[[], float]
+    _readings: dict[tuple[str, str, str], float] = field(factory=dict, init=False)
 
     async def list_recordings(
         self, request: pb.ListRecordingsRequest, actor: Actor
@@ -73,20 +79,37 @@ class RecordingAdmin:
         Raises:
             SvcError: there is none of that id, or it is damaged.
         """
-        if request.offset:
+        if request.offset and self._goes_on(actor, request.id):
             return await self.in_thread(lambda: self._part(request.id, request.offset))
+        # Wherever a reading begins: whoever asks for the middle first has read the middle.
         one = await self._named(request.id)
 
         def append(tx: ITransaction) -> None:
             self._append(tx, RECORDING_READ, actor, one, {})
 
         await self.store.run("record of a reading", append)
+        self._begun(actor, one.id)
         [row] = await self._rows([one])
         if not one.sealed_size and not await self.in_thread(lambda: self.recordings.held(one.id)):
             return pb.ReadRecordingResponse(recording=row)
-        answer = await self.in_thread(lambda: self._part(one.id, 0))
+        answer = await self.in_thread(lambda: self._part(one.id, request.offset))
         answer.recording.CopyFrom(row)
         return answer
+
+    def _goes_on(self, actor: Actor, id: str) -> bool:
+        """Whether a reading by this operator is on record, and has gone on lately."""
+        begun = self._readings.get((actor.kind, actor.id, id))
+        if begun is None or begun + _READING_SECS < self.now():
+            return False
+        self._begun(actor, id)
+        return True
+
+    def _begun(self, actor: Actor, id: str) -> None:
+        who = (actor.kind, actor.id, id)
+        self._readings.pop(who, None)
+        if len(self._readings) >= _MOST_READINGS:
+            del self._readings[next(iter(self._readings))]
+        self._readings[who] = self.now()
 
     async def remove(
         self, request: pb.RemoveRecordingRequest, actor: Actor

@@ -67,6 +67,8 @@ class RecordingExpiry:
                 await self._removed(one)
 
     async def _lost(self, one: Recording) -> None:
+        if await self.in_thread(lambda: self.recordings.facts(one.id)) != one:
+            return  # more of it has come since
         lost = evolve(one, state=RecordingState.LOST, reason="recording_late")
         _log.error("the rest of a recording did not arrive", recording=one.id)
         await self.store.run(

@@ -11,6 +11,8 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 from attrs import asdict, define, field
 from twisted.logger import Logger
@@ -36,6 +38,7 @@ class RecordingFiles:
 
     root: Path
     _total: int | None = field(default=None, init=False)
+    _counting: Any = field(factory=Lock, init=False)
 
     def facts(self, id: str) -> Recording | None:
         """See IRecordingStore."""
@@ -73,7 +76,7 @@ class RecordingFiles:
         if held != offset or not data:
             return held
         self._make_root()
-        total = self.total()
+        self.total()
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         with durable.naming(path):
             descriptor = os.open(path, flags, 0o600)
@@ -89,7 +92,7 @@ class RecordingFiles:
                 os.close(descriptor)
         if not held:
             durable.sync_directory(self.root)
-        self._total = total + len(data)
+        self._count(len(data))
         return held + len(data)
 
     def read(self, id: str, offset: int, size: int) -> bytes:
@@ -100,9 +103,10 @@ class RecordingFiles:
 
     def total(self) -> int:
         """See IRecordingStore."""
-        if self._total is None:
-            self._total = sum(path.stat().st_size for path in self.root.glob("*.rec"))
-        return self._total
+        with self._counting:
+            if self._total is None:
+                self._total = sum(path.stat().st_size for path in self.root.glob("*.rec"))
+            return self._total
 
     def remove(self, id: str) -> None:
         """See IRecordingStore; what is known of it goes last."""
@@ -111,7 +115,12 @@ class RecordingFiles:
             self._path(id, ending).unlink(missing_ok=True)
         if self.root.is_dir():
             durable.sync_directory(self.root)
-        self._total = None if self._total is None else self._total - held
+        self._count(-held)
+
+    def _count(self, more: int) -> None:
+        """Of several recordings at a time, in as many threads."""
+        with self._counting:
+            self._total = None if self._total is None else self._total + more
 
     def _path(self, id: str, ending: str) -> Path:
         if _ID.match(id) is None:
@@ -120,7 +129,7 @@ class RecordingFiles:
 
     def _make_root(self) -> None:
         if not self.root.is_dir():
-            self.root.mkdir(mode=0o700)
+            self.root.mkdir(mode=0o700, exist_ok=True)
             durable.sync_directory(self.root.parent)
 
 

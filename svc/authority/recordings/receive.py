@@ -7,9 +7,9 @@ keeps its file until it is told that the record is durable.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import define, evolve, field
 from twisted.internet.defer import DeferredLock
@@ -30,6 +30,7 @@ from svc.model.canonical import decode
 from svc.model.principal import Role
 from svc.model.recording import (
     ASCIICAST,
+    FINAL,
     JSON_LINES,
     Recording,
     RecordingState,
@@ -38,6 +39,7 @@ from svc.model.recording import (
 from svc.model.session.grant import Grant
 from svc.model.signing import Purpose
 from svc.proto.gate.v1 import recording_pb2 as pb
+from svc.ratelimit.limits import Budget
 from svc.recording.file import OpenedRecording
 from svc.recording.part import RecordingPart, read_put
 from svc.runtime import durable
@@ -46,6 +48,10 @@ from svc.runtime.threads import InThread
 _log = Logger(namespace="svc_authority")
 
 _MOST_LINE = 1 << 20
+_ON_RECORD = FINAL - {RecordingState.LOST}
+"""Of what has ended so nothing is taken any more; what was lost may come still."""
+
+T = TypeVar("T")
 
 
 @define(eq=False)
@@ -56,6 +62,7 @@ class RecordingReceiver:
         most: Bytes that all recordings may take.
         in_thread: Runs what blocks, several at a time.
         on_end: Told the state in which a recording has ended.
+        asks: Of a Connector: each beginning and each end is a record, or a file to be opened.
     """
 
     cluster: str
@@ -69,6 +76,7 @@ class RecordingReceiver:
     now: Callable[[], float]
     in_thread: InThread
     on_end: Callable[[str], object]
+    asks: Budget
     _locks: dict[str, DeferredLock] = field(factory=dict, init=False)
 
     def service(self) -> RpcService:
@@ -92,20 +100,25 @@ class RecordingReceiver:
         """
         grant = self._verified(part, connector_id)
         id = recording_id(grant.session_uid, part.channel)
-        lock = self._locks.setdefault(id, DeferredLock())
-        await lock.acquire()
         try:
-            return await self._kept(id, part, grant)
+            return await self._alone(id, lambda: self._kept(id, part, grant))
         except OSError as error:
             what = "the disk is full" if durable.is_full(error) else error.strerror
             _log.error("a recording cannot be kept", recording=id, error=what)
             raise Unavailable(
                 f"Authority cannot keep the recording: {what}", reason="recording_unavailable"
             ) from None
+
+    async def _alone(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Do it while nobody else does anything by this name."""
+        lock = self._locks.setdefault(name, DeferredLock())
+        await lock.acquire()
+        try:
+            return await call()
         finally:
             lock.release()
             if not lock.locked and not lock.waiting:
-                self._locks.pop(id, None)
+                self._locks.pop(name, None)
 
     def _verified(self, part: RecordingPart, connector_id: str) -> Grant:
         grant = decode_grant(part.signed.payload)
@@ -123,9 +136,11 @@ class RecordingReceiver:
 
     async def _kept(self, id: str, part: RecordingPart, grant: Grant) -> tuple[int, bool]:
         known = await self.in_thread(lambda: self.recordings.facts(id))
+        if known is None or part.is_last:
+            self.asks.spend(node(grant.connector_id))
         if known is None:
             known = await self._begun(part, grant)
-        if known.state in (RecordingState.COMPLETE, RecordingState.CUT_SHORT):
+        if known.state in _ON_RECORD:
             return known.sealed_size, True
         held = await self.in_thread(lambda: self._appended(id, part))
         ends_at = part.offset + len(part.data)
@@ -134,11 +149,15 @@ class RecordingReceiver:
                 known = evolve(known, state=RecordingState.RECEIVING, updated_at=self.now())
                 await self.in_thread(lambda: self.recordings.set_facts(known))
             return held, False
-        ended = await self.in_thread(lambda: self._examined(known, part))
+        ended = await self._alone(grant.connector_id, lambda: self._opened(known, part))
         await self._record(ended)
         await self.in_thread(lambda: self.recordings.set_facts(ended))
         self.on_end(ended.state.value)
         return held, True
+
+    async def _opened(self, known: Recording, part: RecordingPart) -> Recording:
+        """Of one Connector one at a time: each takes a thread, for as long as its file is."""
+        return await self.in_thread(lambda: self._examined(known, part))
 
     def _appended(self, id: str, part: RecordingPart) -> int:
         if part.data and self.recordings.total() + len(part.data) > self.most:
@@ -186,7 +205,9 @@ class RecordingReceiver:
                 raise Malformed("recording: the file is of another session")
             if opened.header.channel != part.channel:
                 raise Malformed("recording: the file is another one of the session's")
-            known = evolve(known, began_ms=opened.header.began_ms)
+            # What is kept how long does not rest on the clock of a Connector.
+            began_ms = min(opened.header.began_ms, known.began_ms)
+            known = evolve(known, began_ms=max(began_ms, opened.header.grant.issued_at_ms))
             for each in opened.parts():
                 found.add(each)
         except SvcError as fault:
@@ -220,16 +241,19 @@ class _Contents:
 
     _digest: Any = field(factory=sha256, init=False)
     _size: int = field(default=0, init=False)
-    _first: bytes = field(default=b"", init=False)
-    _last: bytes = field(default=b"", init=False)
+    _first: bytearray = field(factory=bytearray, init=False)
+    _last: bytearray = field(factory=bytearray, init=False)
 
     def add(self, data: bytes) -> None:
         """The next bytes."""
         self._digest.update(data)
+        if self._size < _MOST_LINE:
+            self._first += data[: _MOST_LINE - self._size]
         self._size += len(data)
-        if b"\n" not in self._first:
-            self._first = (self._first + data)[:_MOST_LINE]
-        self._last = (self._last + data)[-_MOST_LINE:]
+        # Now and then, and not with each: there may be millions of a few bytes.
+        self._last += data
+        if len(self._last) > 2 * _MOST_LINE:
+            del self._last[:-_MOST_LINE]
 
     def said_of(self, known: Recording) -> Recording:
         """With what was found."""
@@ -248,17 +272,17 @@ class _Contents:
         return ASCIICAST if head.get("version") == 2 else JSON_LINES
 
     def _duration_ms(self) -> int:
-        last = _json(self._last.rstrip(b"\n").rpartition(b"\n")[2])
+        last = _json(self._last[-_MOST_LINE:].rstrip(b"\n").rpartition(b"\n")[2])
         at = last[0] if isinstance(last, list) and last else 0
         if isinstance(last, dict):
             at = last.get("time", 0)
         return int(at * 1000) if isinstance(at, (int, float)) and 0 <= at < 1e9 else 0
 
 
-def _json(line: bytes) -> Any:
+def _json(line: bytearray) -> Any:
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

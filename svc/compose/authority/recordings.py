@@ -6,6 +6,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+from svc.authority.limits import AskRates
 from svc.authority.recordings.admin import RecordingAdmin
 from svc.authority.recordings.expiry import LOOK_SECS, RecordingExpiry
 from svc.authority.recordings.files import RecordingFiles
@@ -31,7 +32,7 @@ class RecordingWiring:
     expiring: PeriodicTask
 
 
-def recording_wiring(p: Parts, state_cache: ClusterStateCache) -> RecordingWiring:
+def recording_wiring(p: Parts, state_cache: ClusterStateCache, rates: AskRates) -> RecordingWiring:
     """Wire it; blocks for the key."""
     settings, now = p.settings.recordings, p.runtime.now
     recordings = RecordingFiles(Path(settings.directory or p.state / DIRECTORY))
@@ -49,6 +50,7 @@ def recording_wiring(p: Parts, state_cache: ClusterStateCache) -> RecordingWirin
         now=now,
         in_thread=in_thread,
         on_end=lambda state: p.metrics.counter("svc_recordings_ended_total", state=state).inc(),
+        asks=rates.identities,
     )
     admin = RecordingAdmin(
         store=p.store,

@@ -245,7 +245,7 @@ def shared_services(p: Parts) -> SharedServices:
         accounts=accounts,
         renewals=renewals,
         identities=session_identities(p, state_cache, policy, refusals, rates),
-        recordings=recording_wiring(p, state_cache),
+        recordings=recording_wiring(p, state_cache, rates),
         rates=rates,
         refusals=refusals,
         unsigned=UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),

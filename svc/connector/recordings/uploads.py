@@ -161,6 +161,12 @@ class RecordingUploads(AsyncService):
             reason=one.reason if is_last else "",
         )
         held, is_done = await self.put(part)
+        if held > one.size and is_ended and not is_done:
+            raise SvcError(
+                "Authority holds more of it than there is here",
+                reason="recording_damaged",
+                fault=Fault.PRECONDITION,
+            )
         one.sent = min(held, one.size)
         if is_done:
             await self.buffers.remove(one)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import evolve
+from twisted.internet.defer import succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -61,6 +62,7 @@ class DeliveryCase(SynchronousTestCase):
         self.base = Path(self.mktemp())
         self.base.mkdir()
         self.refusals: list[SvcError] = []
+        self.asked = 0
         self.clock = Clock()
         self.files = RecordingFiles(self.base / "central")
         self.ended: list[str] = []
@@ -76,6 +78,7 @@ class DeliveryCase(SynchronousTestCase):
             now=house.now,
             in_thread=inline,
             on_end=self.ended.append,
+            asks=house.rates.identities,
         )
         self.begin_connector()
 
@@ -100,6 +103,8 @@ class DeliveryCase(SynchronousTestCase):
 
     async def put(self, part: RecordingPart) -> tuple[int, bool]:
         """As it is answered; where something is wrong, before or after it was kept."""
+        self.asked += 1
+        assert self.asked < 1000, "it asks for ever"
         if self.refusals:
             raise self.refusals.pop()
         return await self.receiver.put(part, self.house.connector.id)
@@ -258,6 +263,54 @@ def evolve_days(expiry: RecordingExpiry) -> RecordingExpiry:
     """Two days later, of which one is kept."""
     now = expiry.now
     return evolve(expiry, keep_days=1, now=lambda: now() + 2 * 86400)
+
+
+class RaceTests(DeliveryCase):
+    """What comes while something else is done with it."""
+
+    def test_not_lost(self) -> None:
+        """One that arrives whole while it is about to be lost is not."""
+        live = self.begun()
+        live.write(HEAD)
+        self.clock.advance(FLUSH_SECS)
+        self.clock.advance(GATHER_SECS)
+
+        def in_thread(call: Any) -> Any:
+            found = call()
+            if isinstance(found, list):  # of all, by which it looks silent
+                live.end()
+                self.clock.advance(GATHER_SECS)
+            return succeed(found)
+
+        expiry = RecordingExpiry(
+            me=self.house.connector.id,
+            store=self.house.store,
+            recorder=self.house.recorder,
+            recordings=self.files,
+            in_thread=in_thread,
+            now=lambda: self.house.now() + 100,
+            leads=lambda: True,
+            lost_after=60,
+            keep_days=0,
+            counted=lambda state, count: None,
+        )
+        value_of(expiry.look())
+        self.assertEqual([one.state for one in self.kept()], [RecordingState.COMPLETE])
+        self.assertEqual(self.records("recording.lost"), [])
+
+    def test_more_than_there_is(self) -> None:
+        """Where Authority holds more of a file than there is, it is not asked for ever."""
+        live = self.begun()
+        live.write(HEAD)
+        self.clock.advance(FLUSH_SECS)
+        self.clock.advance(GATHER_SECS)
+        [one] = self.kept()
+        self.files.append(one.id, self.files.held(one.id), b"x" * 9999)
+        asked = self.asked
+        live.end()
+        self.clock.pump([AGAIN_SECS] * 3)
+        self.assertLess(self.asked - asked, 4)
+        self.assertEqual(len(self.waiting()), 1)
 
 
 class BoundTests(DeliveryCase):
