@@ -19,12 +19,17 @@ from svc.errors import ConfigError
 from svc.model.audit.record import rfc3339
 from svc.model.certificate import CertificateRefused
 from svc.model.ids import Entropy
+from svc.model.session.grant import RECORDING_KEY_BYTES
 from svc.model.signing import PrivateKey
 from svc.pki import files, issue, profile
 from svc.pki.credentials import CREDENTIALS_FILE, new_credentials_key
 from svc.pki.root import ClusterKeys, PurposeKey, make_cluster, make_purpose_key, new_key
 from svc.pki.verify import check_root, check_standing, root_cluster
 from svc.runtime import durable
+
+RECORDING_FILE = "recording.key"
+"""What recordings are sealed to.  It is made with the others, so that whoever copies them to a
+further Authority copies it as well."""
 
 
 def create_cluster(
@@ -60,9 +65,15 @@ def create_cluster(
     for name, data in _contents(written).items():
         durable.write_new(beside / name, data)
     durable.write_new(beside / CREDENTIALS_FILE, new_credentials_key(entropy))
+    durable.write_new(beside / RECORDING_FILE, new_recording_key(entropy))
     durable.sync_directory(beside)
     durable.move(beside, directory)
     return keys
+
+
+def new_recording_key(entropy: Entropy) -> bytes:
+    """What the file of a new key for recordings holds."""
+    return entropy(RECORDING_KEY_BYTES).hex().encode("ascii") + b"\n"
 
 
 def add_purpose(

@@ -73,6 +73,7 @@ class TreeTests(MakingCase):
             "gate/policy.cedar": "0600",
             "gate/authority/keys": "0700",
             "gate/authority/keys/credentials.key": "0600",
+            "gate/authority/keys/recording.key": "0600",
             **{
                 f"gate/authority/keys/{name}.{end}": "0600"
                 for name in keys

@@ -11,10 +11,9 @@ from svc.errors import ConfigError
 from svc.model.ids import Entropy
 from svc.model.session.grant import RECORDING_KEY_BYTES
 from svc.pki import files
+from svc.pki.keyring import RECORDING_FILE, new_recording_key
 from svc.recording.sealing import public_key
 from svc.runtime import durable
-
-KEY_FILE = "recording.key"
 
 
 @frozen
@@ -26,16 +25,17 @@ class RecordingKey:
 
 
 def load_recording_key(directory: Path, entropy: Entropy) -> RecordingKey:
-    """The key of a key directory, made where there is none; blocks for the disk.
+    """The key of a key directory; blocks for the disk.
 
-    Several Authorities have the same one, as they have the other keys.
+    Several Authorities have the same one, as they have the other keys.  A directory of a cluster
+    that was made before there were recordings gets its key here.
 
     Raises:
         ConfigError: the file cannot be trusted.
     """
-    path = directory / KEY_FILE
+    path = directory / RECORDING_FILE
     if not path.exists():
-        durable.replace(path, entropy(RECORDING_KEY_BYTES).hex().encode("ascii") + b"\n")
+        durable.replace(path, new_recording_key(entropy))
     try:
         key = bytes.fromhex(files.read_private(path, os.geteuid()).decode("ascii").strip())
     except ValueError:
