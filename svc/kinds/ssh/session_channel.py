@@ -67,6 +67,7 @@ class SessionChannel(JoinedChannel):
         self._runs = False
         self._sftp: SftpGuard | None = None
         self._owes_window = False
+        self._held: set[Callable[[], object]] = set()
 
     def open_onward(
         self, confirmed: Callable[[], object], failed: Callable[[str, int], object]
@@ -131,20 +132,37 @@ class SessionChannel(JoinedChannel):
             recording.end()
 
     def take_more(self) -> None:
-        """See JoinedChannel; whoever does not read our answers asks nothing more."""
+        """See JoinedChannel; whoever does not read our answers asks nothing more.
+
+        Nor does anybody while the disk is behind: what is asked may be recorded.
+        """
+        if self._is_held(self.take_more):
+            return
         self._owes_window = self._sftp is not None and bool(self.buf or self.extBuf)
         if not self._owes_window:
             super().take_more()
 
     def flowed(self) -> None:
         """See JoinedChannel; a disk that is slow holds up what is printed."""
-        if self._recording is not None and self._recording.is_behind:
-            self._recording.live.once_ahead(self.flowed)
+        if self._is_held(self.flowed):
             return
         super().flowed()
         if self._owes_window and not self.buf and not self.extBuf:
             self._owes_window = False
             super().take_more()
+
+    def _is_held(self, go_on: Callable[[], object]) -> bool:
+        """Whether the disk is behind, and this is called once it is not."""
+        if self._recording is None or not self._recording.is_behind:
+            return False
+        if go_on not in self._held:
+            self._held.add(go_on)
+            self._recording.live.once_ahead(lambda: self._released(go_on))
+        return True
+
+    def _released(self, go_on: Callable[[], object]) -> None:
+        self._held.discard(go_on)
+        go_on()
 
     def eofReceived(self) -> None:
         """See JoinedChannel; where nothing runs at the target, the end is ours to say."""

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.kinds.ssh.conch import NS
-from svc.kinds.ssh.connection import MOST_CHANNELS
+from svc.kinds.ssh.connection import MOST_CHANNELS, WINDOW
 from svc.kinds.ssh.recorded.lines import CastLines
 from svc.kinds.ssh.recorded.session import RecordMode, mode_of
 from svc.kinds.ssh.rights import UNRECORDED, SessionRights
@@ -171,6 +171,25 @@ class ChannelTests(SynchronousTestCase):
             go_on()
         scene.flush()
         self.assertEqual(len(host.buf), 0)
+
+    def test_slow_disk_of_input(self) -> None:
+        """It holds up the client as well, where what it sends is recorded."""
+        scene = Scene(records_input=True)
+        scene.begin()
+        channel = scene.open(ClientChannel())
+        scene.ask(channel, b"shell")
+        [made] = scene.recorder.made
+        made.is_behind = True
+        channel.write(b"y" * (4 << 20))
+        scene.flush()
+        [host] = scene.host_channels
+        self.assertLessEqual(len(host.came), WINDOW)
+        self.assertEqual(len(made.waiting), 1)
+        made.is_behind = False
+        for go_on in made.waiting:
+            go_on()
+        scene.flush()
+        self.assertEqual(len(host.came), 4 << 20)
 
 
 class RequiredTests(SynchronousTestCase):
