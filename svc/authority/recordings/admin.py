@@ -34,6 +34,19 @@ _MOST_READINGS = 1024
 
 
 @define(eq=False)
+class _Reading:
+    """An operator's, of one recording.
+
+    Attributes:
+        at: When it went on last.
+        opened: The recording, opened to where the next part begins; None: while it is read.
+    """
+
+    at: float
+    opened: OpenedRecording | None = None
+
+
+@define(eq=False)
 class RecordingAdmin:
     """Answers operators.
 
@@ -47,7 +60,7 @@ class RecordingAdmin:
     key: RecordingKey
     in_thread: InThread
     now: Callable[[], float]
-    _readings: dict[tuple[str, str, str], float] = field(factory=dict, init=False)
+    _readings: dict[tuple[str, str, str], _Reading] = field(factory=dict, init=False)
 
     async def list_recordings(
         self, request: pb.ListRecordingsRequest, actor: Actor
@@ -79,8 +92,9 @@ class RecordingAdmin:
         Raises:
             SvcError: there is none of that id, or it is damaged.
         """
-        if request.offset and self._goes_on(actor, request.id):
-            return await self.in_thread(lambda: self._part(request.id, request.offset))
+        going_on = self._goes_on(actor, request.id) if request.offset else None
+        if going_on is not None:
+            return await self._read(going_on, request.id, request.offset)
         # Wherever a reading begins: whoever asks for the middle first has read the middle.
         one = await self._named(request.id)
 
@@ -88,28 +102,40 @@ class RecordingAdmin:
             self._append(tx, RECORDING_READ, actor, one, {})
 
         await self.store.run("record of a reading", append)
-        self._begun(actor, one.id)
+        reading = self._begun(actor, one.id, _Reading(self.now()))
         [row] = await self._rows([one])
         if not one.sealed_size and not await self.in_thread(lambda: self.recordings.held(one.id)):
             return pb.ReadRecordingResponse(recording=row)
-        answer = await self.in_thread(lambda: self._part(one.id, request.offset))
+        answer = await self._read(reading, one.id, request.offset)
         answer.recording.CopyFrom(row)
         return answer
 
-    def _goes_on(self, actor: Actor, id: str) -> bool:
-        """Whether a reading by this operator is on record, and has gone on lately."""
+    def _goes_on(self, actor: Actor, id: str) -> _Reading | None:
+        """This operator's reading of it that is on record, if it has gone on lately."""
         begun = self._readings.get((actor.kind, actor.id, id))
-        if begun is None or begun + _READING_SECS < self.now():
-            return False
-        self._begun(actor, id)
-        return True
+        if begun is None or begun.at + _READING_SECS < self.now():
+            return None
+        begun.at = self.now()
+        return self._begun(actor, id, begun)
 
-    def _begun(self, actor: Actor, id: str) -> None:
+    def _begun(self, actor: Actor, id: str, reading: _Reading) -> _Reading:
         who = (actor.kind, actor.id, id)
         self._readings.pop(who, None)
         if len(self._readings) >= _MOST_READINGS:
             del self._readings[next(iter(self._readings))]
-        self._readings[who] = self.now()
+        self._readings[who] = reading
+        return reading
+
+    async def _read(self, reading: _Reading, id: str, offset: int) -> pb.ReadRecordingResponse:
+        """The part at *offset*; where the last one ended there, nothing is walked again."""
+        opened, reading.opened = reading.opened, None
+
+        def read() -> tuple[OpenedRecording, pb.ReadRecordingResponse]:
+            there = opened if opened is not None and opened.at == offset else self._open(id, offset)
+            return there, _part(there)
+
+        reading.opened, answer = await self.in_thread(read)
+        return answer
 
     async def remove(
         self, request: pb.RemoveRecordingRequest, actor: Actor
@@ -149,24 +175,14 @@ class RecordingAdmin:
             details={**ended_details(one), **more},
         )
 
-    def _part(self, id: str, offset: int) -> pb.ReadRecordingResponse:
-        """From the frame at *offset* on.
-
-        The chain of the frames before is walked again, which reads their bytes and opens none.
-        """
+    def _open(self, id: str, offset: int) -> OpenedRecording:
+        """Opened to the frame at *offset*: the bytes before are read, and none opened."""
         recording = OpenedRecording(
             lambda at, size: self.recordings.read(id, at, size), self.key.private
         )
         if offset:
             recording.skip_to(offset)
-        data: list[bytes] = []
-        size = 0
-        for each in recording.parts():
-            data.append(each)
-            size += len(each)
-            if size >= _ENOUGH:
-                return pb.ReadRecordingResponse(data=b"".join(data), next=recording.at)
-        return pb.ReadRecordingResponse(data=b"".join(data))
+        return recording
 
     async def _named(self, word: str) -> Recording:
         def find() -> Recording | None:
@@ -217,6 +233,18 @@ class RecordingAdmin:
             _row(evolve(one, sealed_size=held.get(one.id, one.sealed_size)), named[one.person_id])
             for one in found
         ]
+
+
+def _part(recording: OpenedRecording) -> pb.ReadRecordingResponse:
+    """From where it is opened to."""
+    data: list[bytes] = []
+    size = 0
+    for each in recording.parts():
+        data.append(each)
+        size += len(each)
+        if size >= _ENOUGH:
+            return pb.ReadRecordingResponse(data=b"".join(data), next=recording.at)
+    return pb.ReadRecordingResponse(data=b"".join(data))
 
 
 def _row(one: Recording, person: str) -> pb.RecordingRow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Thread
 from typing import Any
 
-from attrs import evolve
+from attrs import define, evolve, field
 
 from svc.authority.recordings.admin import RecordingAdmin
 from svc.authority.recordings.files import RecordingFiles
@@ -24,6 +24,18 @@ from tests.authority.recordings.test_delivery import HEAD, DeliveryCase
 from tests.support.recording import RECORDING_KEY
 
 DEEP = b"[" * (1 << 16)
+
+
+@define(eq=False)
+class Counting(RecordingFiles):
+    """Counts the bytes that are read."""
+
+    came: int = field(default=0, init=False)
+
+    def read(self, id: str, offset: int, size: int) -> bytes:
+        data = super().read(id, offset, size)
+        self.came += len(data)
+        return data
 
 
 class HostileCase(DeliveryCase):
@@ -138,6 +150,31 @@ class ReadingTests(HostileCase):
         now[0] += 3600
         read(first, "b")
         self.assertEqual(len(self.records("recording.read")), 3)
+
+    def test_long(self) -> None:
+        """A reading goes on where its last part ended, and reads no part of the file twice."""
+        texts = [bytes((number,)) * (1 << 16) for number in range(40)]
+        self.bring(self.file(*(Frame(DATA, text) for text in texts), RecordingEnd().frame()))
+        [one] = self.kept()
+        files = Counting(self.files.root)
+        admin = RecordingAdmin(
+            store=self.house.store,
+            recorder=self.house.recorder,
+            recordings=files,
+            key=RECORDING_KEY,
+            in_thread=inline,
+            now=self.house.now,
+        )
+        said, offset = b"", 0
+        while True:
+            request = pb.ReadRecordingRequest(id=one.id, offset=offset)
+            answer = value_of(admin.read(request, node("a")))
+            said, offset = said + answer.data, answer.next
+            if not offset:
+                break
+        self.assertEqual(said, b"".join(texts))
+        self.assertLess(files.came, 2 * files.held(one.id))
+        self.assertEqual(len(self.records("recording.read")), 1)
 
 
 class CountTests(HostileCase):
