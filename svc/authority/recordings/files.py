@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -81,13 +82,11 @@ class RecordingFiles:
         with durable.naming(path):
             descriptor = os.open(path, flags, 0o600)
             try:
-                left = memoryview(data)
-                while left:
-                    left = left[os.write(descriptor, left) :]
-                os.fsync(descriptor)
-            except OSError:
-                os.ftruncate(descriptor, held)
-                raise
+                # Another Authority may be brought the same bytes, in the same directory.
+                flock(descriptor, LOCK_EX)
+                if (found := os.fstat(descriptor).st_size) != offset:
+                    return found
+                _add(descriptor, offset, data)
             finally:
                 os.close(descriptor)
         if not held:
@@ -131,6 +130,18 @@ class RecordingFiles:
         if not self.root.is_dir():
             self.root.mkdir(mode=0o700, exist_ok=True)
             durable.sync_directory(self.root.parent)
+
+
+def _add(descriptor: int, end: int, data: bytes) -> None:
+    """All of it, or nothing."""
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, end)
+        raise
 
 
 def _read(path: Path) -> Recording:

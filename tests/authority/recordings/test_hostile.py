@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Thread
+from threading import Barrier, Thread
 from typing import Any
 
 from attrs import define, evolve, field
@@ -179,6 +179,24 @@ class ReadingTests(HostileCase):
 
 class CountTests(HostileCase):
     """What bounds them."""
+
+    def test_twice(self) -> None:
+        """The same bytes that two Authorities are brought at the same time are kept once."""
+        id = "0" * 32 + "-0"
+        stores = [RecordingFiles(self.base / "shared") for _ in range(4)]
+
+        def append(files: RecordingFiles) -> None:
+            for at in range(100):
+                barrier.wait(10)
+                files.append(id, at, b"x")
+
+        barrier = Barrier(len(stores))
+        threads = [Thread(target=append, args=(files,)) for files in stores]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(stores[0].held(id), 100)
 
     def test_at_a_time(self) -> None:
         """Bytes of recordings that come at the same time are all counted."""
