@@ -25,7 +25,7 @@ class EpochAdmin:
 
     async def status(self, request: pb.EpochStatusRequest, actor: Actor) -> pb.EpochStatusResponse:
         """The epoch in force, and the Connectors that would lose SSH resources at another."""
-        wanted = request.epoch or HIGHEST
+        wanted = _known(request.epoch)
         offers = await self.writer.read("epochs", lambda tx: tx.epochs.offers(SSH_GATE))
         state = self.writer.cache.state
         counts = Counter(
@@ -48,11 +48,7 @@ class EpochAdmin:
         self, request: pb.ActivateEpochRequest, actor: Actor
     ) -> pb.ActivateEpochResponse:
         """Put an epoch in force; Connectors that are older then register again without SSH."""
-        wanted = request.epoch or HIGHEST
-        if wanted > HIGHEST:
-            raise Malformed(
-                f"epoch {wanted}: this Authority knows epochs up to {HIGHEST}; upgrade it first"
-            )
+        wanted = _known(request.epoch)
 
         def change(tx: ITransaction) -> bool:
             known = self.writer.rows(tx).epoch(SSH_GATE)
@@ -85,3 +81,12 @@ class EpochAdmin:
         changed = await self.writer.change("activate an epoch", change)
         told = await self.status(pb.EpochStatusRequest(epoch=wanted), actor)
         return pb.ActivateEpochResponse(epoch=wanted, changed=changed, losing=told.losing)
+
+
+def _known(wanted: int) -> int:
+    """The epoch that is asked about; the highest, where none is named.  Raises Malformed."""
+    if wanted > HIGHEST:
+        raise Malformed(
+            f"epoch {wanted}: this Authority knows epochs up to {HIGHEST}; upgrade it first"
+        )
+    return wanted or HIGHEST

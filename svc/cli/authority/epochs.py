@@ -49,7 +49,8 @@ def activate(context: click.Context, epoch: int | None, yes: bool, as_json: bool
         request = pb.EpochStatusRequest(epoch=wanted)
         known = admin(context)("EpochStatus", request, pb.EpochStatusResponse)
         result = {"epoch": known.epoch, "changed": False, "losing": _losing(known)}
-        print_result(as_json, result, [f"epoch {known.epoch} is in force", *_lost(known)])
+        lost = _lost(known) or ["no Connector would lose SSH"]
+        print_result(as_json, result, [f"epoch {known.epoch} is in force", *lost])
         hint(["nothing was changed; to activate the epoch, run this again with --yes"])
         return
     answer = admin(context)(

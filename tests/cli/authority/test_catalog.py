@@ -376,6 +376,12 @@ class EpochTests(TerminalTests):
         self.assertFalse(json.loads(again.stdout)["changed"])
         told = [one for one in self.records() if one["event"] == "epoch.activate"]
         self.assertEqual([one["details"]["generation"] for one in told], [1])
-        later = self.run_it("epochs", "activate", "--epoch", "2", "--yes")
-        self.assertNotEqual(later.status, 0)
-        self.assertIn("knows epochs up to 1", later.stderr)
+        for decided in ((), ("--yes",)):
+            later = self.run_it("epochs", "activate", "--epoch", "2", *decided)
+            self.assertEqual((later.status, later.stdout), (1, ""))
+            self.assertIn("knows epochs up to 1; upgrade it first", later.stderr)
+
+    def test_nobody_affected(self) -> None:
+        """What would be lost is told where it is nothing, too."""
+        asked = self.run_it("epochs", "activate")
+        self.assertEqual(asked.stdout, "epoch 0 is in force\nno Connector would lose SSH\n")
