@@ -136,7 +136,7 @@ ON_THE_HOST: dict[str, str] = {
     "ca export": "onward_ssh",
     "keys renew": "all",
     "policy replay": "- --since 1h",
-    "preflight": "--artifacts x --pubkey x --change-id x --out x",
+    "preflight": "--artifacts / --pubkey /dev/null --change-id x --out x",
     "state adopt": "",
     "store migrate": "",
     "migrate": "",

@@ -120,6 +120,21 @@ class PreflightTests(CopyCase):
         self.release.write()
         self.assert_stopped("bill", 1, "no component")
 
+    def test_missing_input(self) -> None:
+        """A name that was mistyped says nothing about the release, and begins no record."""
+        given = {"--artifacts": self.release.directory, "--pubkey": self.release.public}
+        out = self.records / "CHG-7.json"
+        for option, path in given.items():
+            mistyped = path.with_name(f"{path.name}x")
+            paths = {**given, option: mistyped, "--out": out}
+            words = (str(word) for pair in paths.items() for word in pair)
+            done = self.authority("preflight", "--change-id", "CHG-7", *words)
+            self.assertEqual((done.status, done.stdout), (64, ""), done.stderr)
+            self.assertIn(option, done.stderr)
+            self.assertIn(str(mistyped), done.stderr)
+            self.assertNotIn("do not install", done.stderr)
+            self.assertFalse(out.exists())
+
     @proves("U-PRE-03")
     def test_doctor(self) -> None:
         """A finding of doctor stops it, with the status of doctor, and is named."""

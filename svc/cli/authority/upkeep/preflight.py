@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "--artifacts",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
     required=True,
     metavar="DIR",
     help="The directory with the artifacts, SHA256SUMS and SHA256SUMS.sig of the release.",
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option(
     "--pubkey",
     "public_key",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
     required=True,
     metavar="FILE",
     help="The public key that releases are signed with (svc-release.pub).",
