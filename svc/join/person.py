@@ -30,6 +30,7 @@ from svc.pki.issue import make_request
 from svc.runtime import durable
 from svc.runtime.context import Runtime
 from svc.runtime.services import bounded
+from svc.telemetry.escape import escaped
 
 
 @frozen
@@ -50,7 +51,7 @@ class JoinPlace:
         pin: SHA-256 of the cluster root in hex.
         store: Of *directory*.
         show: Told if another process here has to be waited for, and of an identity of another
-            gateway that was replaced.
+            gateway or of somebody else that was replaced.
         replaces: Whether an identity of another gateway may be replaced.
     """
 
@@ -135,6 +136,8 @@ async def _joined(
     kept = KeptAnswer(store, token)
     enrolled = kept.read()
     former = _other_gateway(store, here.pin)
+    before = "" if former else _holder(runtime, store)
+    named = OwnName(directory).read(before) or before
     if former and not here.replaces and enrolled is None:
         raise SvcError(
             f"{directory}: holds the identity of another gateway (its root is {former}), which "
@@ -157,9 +160,9 @@ async def _joined(
     path = write_config(directory, identity.principal.cluster, here.proxies)
     store.forget_answer()
     if former:
-        here.show(
-            f"the identity that was here, of another gateway (its root is {former}), was replaced"
-        )
+        _tell_replaced(here, "", f", of another gateway (its root is {former}),")
+    elif before not in ("", facts.principal.id):
+        _tell_replaced(here, f" of {escaped(named)}")
     return JoinedPerson(
         cluster=identity.principal.cluster, name=enrolled.name, config=path, identity=identity
     )
@@ -174,6 +177,20 @@ def _other_gateway(store: IdentityStore, pin: str) -> str:
     except SvcError:
         return ""
     return "" if found == pin else found
+
+
+def _tell_replaced(here: JoinPlace, whose: str, more: str = "") -> None:
+    here.show(f"the identity{whose} that was here{more} was replaced")
+
+
+def _holder(runtime: Runtime, store: IdentityStore) -> str:
+    """The id of whose identity is here; empty where there is none, or it cannot be read."""
+    if not store.exists:
+        return ""
+    try:
+        return TransportIdentity.load(store, runtime.now).principal.id
+    except SvcError:
+        return ""
 
 
 async def _awaited(coming: Awaitable[Enrolled]) -> Enrolled:

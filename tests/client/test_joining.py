@@ -463,7 +463,9 @@ class NodeTests(SynchronousTestCase):
         self.assertRaises(TokenRefused, read_token, self.token)
 
 
-class PersonTests(SynchronousTestCase):
+class PersonCase(SynchronousTestCase):
+    """A directory that a person joins in."""
+
     def setUp(self) -> None:
         self.authority = Authority()
         self.home = Path(self.mktemp()).absolute()
@@ -502,6 +504,8 @@ class PersonTests(SynchronousTestCase):
             replaces=self.replaces,
         )
 
+
+class PersonTests(PersonCase):
     def test_joins(self) -> None:
         """A person's token becomes an identity and a configuration, all of it private."""
         (person,) = self.join()
@@ -529,24 +533,6 @@ class PersonTests(SynchronousTestCase):
         (second,) = self.join()
         self.assertEqual(self.store.load().chain, second.identity.chain)
         self.assertNotEqual(second.identity.chain, first.identity.chain)
-
-    def test_after_another_gateway(self) -> None:
-        """An identity of another gateway is replaced only if that is asked for; the token stays."""
-        other = World()
-        self.store.pin(other.keys.root_der)
-        self.store.write(
-            self.store.pending_key(), other.issued(Role.USER, self.store.pending_key()).chain
-        )
-        before = self.store.load().chain
-        (failure,) = self.join()
-        self.assertEqual((failure.value.reason, self.shown), ("another_gateway", []))
-        for word in (other.keys.ca_pin, "--dir", "--replace"):
-            self.assertIn(word, failure.value.text)
-        self.assertEqual(self.store.load().chain, before)
-        self.replaces = True
-        self.assertEqual(self.join()[0].name, "ann")
-        self.replaces = False
-        self.assertEqual((self.join()[0].name, len(self.shown)), ("ann", 1))
 
     def test_beside_another(self) -> None:
         """A join waits for another process that changes the identity, and asks for nothing yet."""
