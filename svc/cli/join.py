@@ -111,7 +111,7 @@ def join(
             *path_lines(program()),
             f"svc up{option}              # open a local endpoint for every resource you may use",
             f"svc resources list{option}  # list those resources",
-            f'ssh -o ProxyCommand="svc proxy-ssh{option} %h" NAME',
+            f'ssh -o ProxyCommand="svc proxy-ssh{option} --user %r %h" NAME',
         ],
     )
 

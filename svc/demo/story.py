@@ -283,5 +283,5 @@ def _ssh(there: dict[str, Any], mine: str) -> str:
     if there["address"]:
         host, _, port = there["address"].rpartition(":")
         return f"ssh {options} -p {port} {PERSON}@{host}"
-    proxy = shlex.quote(f"ProxyCommand={mine} proxy-ssh %h")
+    proxy = shlex.quote(f"ProxyCommand={mine} proxy-ssh --user %r %h")
     return f"ssh {options} -o {proxy} {PERSON}@{SSH.id}"

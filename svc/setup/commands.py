@@ -158,7 +158,7 @@ class Next:
         lines = [*path_lines(self.program), f"{self.program} resources list"]
         ssh = next((one for one in self.plan.resources if one.kind == "ssh"), None)
         if ssh is not None:
-            proxy = shlex.quote(f"ProxyCommand={self.program} proxy-ssh %h")
+            proxy = shlex.quote(f"ProxyCommand={self.program} proxy-ssh --user %r %h")
             lines.append(f"ssh -o {proxy} {ssh.id}")
         else:
             lines.append("# then let a client connect to the ADDRESS of one")

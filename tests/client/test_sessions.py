@@ -17,7 +17,7 @@ from svc.client.resident.refused import (
     wrong_kind,
 )
 from svc.client.sessions import ClientSession, SessionIntent, check_ceiling, check_grant
-from svc.errors import Denied, SvcError, Unavailable
+from svc.errors import Denied, Malformed, SvcError, Unavailable
 from svc.messages.session import encode_request
 from svc.model.principal import Role
 from svc.model.session.parameters import Parameter
@@ -223,6 +223,15 @@ class SessionTests(SynchronousTestCase):
             ("tcp", "x: is a tcp resource; run this with --kind tcp"),
         ):
             self.assertIn(said, wrong_kind("x", "ssh", found, absent).text)
+
+    def test_without_an_account(self) -> None:
+        """Where SSH ends at the Connector, whoever names no account is told how to."""
+        text = "ssh: parameter login_user must be given: it has no default"
+        told = refused_text("web1", Malformed(text, reason="missing_parameter"), " --dir b")
+        self.assertIn("ssh ACCOUNT@web1, with the fragment that svc up writes", told)
+        self.assertIn("or svc proxy-ssh --dir b --user ACCOUNT web1", told)
+        other = Malformed("five: parameter port must be given", reason="missing_parameter")
+        self.assertNotIn("ACCOUNT", refused_text("five1", other))
 
     def test_a_proxy_that_says_something_else(self) -> None:
         """A first frame that does not open ends the session, on both sides."""

@@ -213,6 +213,10 @@ class CommandTests(MakingCase):
         lines = self.lines(directory=Path("/srv/it's a gate"))
         self.assertIn("""svc --config '/srv/it'"'"'s a gate/authority.toml' authority""", lines)
 
+    def test_ssh_names_the_account(self) -> None:
+        """The line serves hosts whose SSH ends at the Connector, which must be told it."""
+        self.assertIn("ssh -o 'ProxyCommand=svc proxy-ssh --user %r %h' ssh-here", self.lines())
+
     def test_tokens_go_to_private_files(self) -> None:
         """No token is printed to the terminal or passed as an argument."""
         adding = [line for line in self.lines() if " add p1 " in line or "persons add" in line]

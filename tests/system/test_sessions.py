@@ -92,6 +92,15 @@ class Sessions:
         self.assertIn("err", done.stderr)
         self.assertRegex(done.stderr, "svc: host: session open, decision [0-9a-f]{32}")
 
+    def test_ssh_with_its_account(self: Any) -> None:
+        """The ProxyCommand of a host whose SSH ends at the Connector serves this one as well."""
+        stock_tool("sshd")
+        person = self.world.person
+        ssh, *options = sshd().tool("ssh", person)
+        first = f"-oProxyCommand={person.proxy_command('--user', '%r')}"
+        done = run([ssh, first, *options, "host", "printf out"], person.home)
+        self.assertEqual((done.status, done.stdout), (0, "out"), done.stderr)
+
     def test_curl_fetches_a_page(self: Any) -> None:
         """Stock curl reads a web page through the resident's port."""
         host, port = self.world.person.endpoint("web")

@@ -183,10 +183,10 @@ class PassedTests(_Gate, SynchronousTestCase):
             self.assertIn(f"reason {reason}", done.stderr)
 
     def test_without_an_account(self) -> None:
-        """Whoever names no account is told to."""
+        """Whoever names no account is told to, and how."""
         done = self.host.person.svc("proxy-ssh", GATED)
         self.assertEqual(done.status, 1)
-        self.assertIn("login_user", done.stderr)
+        self.assertIn(f"svc proxy-ssh --user ACCOUNT {GATED}", done.stderr)
 
 
 class DeniedTests(_Gate, SynchronousTestCase):

@@ -28,7 +28,7 @@ SLICE = 50
 
 _OPENED_BY: Mapping[str, str] = MappingProxyType(
     {
-        "ssh": 'ssh -o ProxyCommand="svc proxy-ssh %h" {id}',
+        "ssh": 'ssh -o ProxyCommand="svc proxy-ssh --user %r %h" {id}',
         "postgres": "svc db {id}",
         "web": "svc open {id}",
         "kube": "kubectl --kubeconfig ~/.svc/kube/{id}.yaml get namespaces",

@@ -176,6 +176,7 @@ _OWN_COMMAND = {"kube": "svc kubeconfig", "postgres": "svc db {}", "web": "svc o
 """What a person types to use a resource of a kind, where that is not ssh or proxy-ssh."""
 
 _UNKNOWN = "unknown"
+_NOT_NAMED, _ACCOUNT = "missing_parameter", "login_user"
 
 
 def wrong_kind(resource: str, kind: str, found: str, refusal: SvcError) -> SvcError:
@@ -205,6 +206,11 @@ def refused_text(resource: str, error: SvcError, options: str = "") -> str:
     policies = policies_of(error)
     if policies:
         parts.append(f"policies {', '.join(policies)}")
+    if error.reason == _NOT_NAMED and _ACCOUNT in error.text:
+        parts.append(
+            f"name the account: ssh ACCOUNT@{resource}, with the fragment that svc up writes, or "
+            f"svc proxy-ssh{options} --user ACCOUNT {resource}"
+        )
     if error.reason == _UNKNOWN:
         parts.append(f"see what you may use: svc resources list{options}")
     command = known_command(error.details.get("request", ""))
