@@ -31,6 +31,7 @@ from svc.errors import SvcError
 from svc.interfaces.kinds import ILocalDialogue
 from svc.lanes.bulk import BulkWriter
 from svc.lanes.relay import Relay, RelaySide
+from svc.model.session.ending import SessionOver
 from svc.rpc.peer import peer_of
 
 _log = Logger(namespace="svc_client")
@@ -163,6 +164,18 @@ class SpokenSide(HeardSide):
         self.dialogue = speaking.dialogue()
         self._speaking = speaking
         self._is_secured = False
+        self._has_said_all = False
+
+    def tell_why(self, over: SessionOver) -> bool:
+        """Say why the session was cut; False where no words fit.
+
+        A tool that has closed its half has taken its leave: an error would reach it after that, and
+        some (Node.js's ``pg``) take it for a fault of theirs.
+        """
+        words = b"" if self._has_said_all else self.dialogue.ended(over)
+        if words:
+            self.last_words(words)
+        return bool(words)
 
     def last_words(self, words: bytes) -> None:
         """Say this and close; whoever does not take it is left after a while."""
@@ -196,6 +209,7 @@ class SpokenSide(HeardSide):
     def readConnectionLost(self) -> None:
         """A tool that leaves before it has said anything wants no session."""
         if self._has_begun():
+            self._has_said_all = True
             super().readConnectionLost()
         else:
             self.transport.abortConnection()

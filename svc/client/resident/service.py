@@ -423,8 +423,6 @@ class Resident(AsyncService):
     def _cut(self, session: ClientSession, spoken: SpokenSide | None) -> bool:
         over = session.over()
         self.cuts.note(session.intent.resource, over)
-        words = b"" if spoken is None else spoken.dialogue.ended(over)
-        if spoken is not None and words:
-            spoken.last_words(words)
+        is_told = spoken is not None and spoken.tell_why(over)
         # A connection that is reset takes the words with it that are still on their way.
-        return bool(words) or session.has_said_why
+        return is_told or session.has_said_why

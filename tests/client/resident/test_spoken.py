@@ -164,8 +164,7 @@ class SpokenTests(SynchronousTestCase):
         relay, side = self.side.relay, self.side
 
         def cut() -> bool:
-            side.last_words(side.dialogue.ended(SessionOver("policy_changed")))
-            return True
+            return side.tell_why(SessionOver("policy_changed"))
 
         relay.right = SessionSide(relay, cut, side.dialogue.answered)
         transport = StringTransport()
@@ -184,6 +183,16 @@ class SpokenTests(SynchronousTestCase):
         self.assertTrue(self.transport.disconnecting)
         self.assertEqual(self.side.dialogue.passed, b"rows;")  # type: ignore[attr-defined]
         self.lose(self.side)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_cut_as_it_leaves(self) -> None:
+        """A tool that has taken its leave gets no error after that."""
+        session = self.session()
+        self.transport.clear()
+        self.side.readConnectionLost()
+        session.connectionLost(Failure(ConnectionLost()))
+        self.assertEqual(self.transport.value(), b"")
+        self.assertTrue(self.side.is_lost)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_closed(self) -> None:
