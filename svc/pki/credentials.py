@@ -8,7 +8,6 @@ own random salt, so no nonce is ever used twice under one key.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from attrs import field, frozen
@@ -17,11 +16,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from svc.errors import ConfigError, Denied
+from svc.errors import Denied
 from svc.model.canonical import encode
 from svc.model.ids import Entropy
 from svc.pki import files
-from svc.runtime import durable
 
 CREDENTIALS_FILE = "credentials.key"
 _KEY_BYTES = 32
@@ -109,12 +107,5 @@ def load_credential_seal(directory: Path, entropy: Entropy) -> CredentialSeal:
         ConfigError: the file cannot be trusted.
     """
     path = directory / CREDENTIALS_FILE
-    if not path.exists():
-        durable.replace(path, new_credentials_key(entropy))
-    try:
-        key = bytes.fromhex(files.read_private(path, os.geteuid()).decode("ascii").strip())
-    except ValueError:
-        key = b""
-    if len(key) != _KEY_BYTES:
-        raise ConfigError(str(path), "does not hold 64 hex digits")
+    key = files.hex_key(path, lambda: new_credentials_key(entropy), _KEY_BYTES)
     return CredentialSeal(entropy, key)

@@ -1,13 +1,15 @@
 """Reads private files of keys and certificates, if only their owner can.
 
 Every refusal is a ConfigError that names the path.  Calls block for the disk;
-they happen at start and at renewals.  Writing is :mod:`svc.runtime.durable`.
+they happen at start and at renewals.  Writing is :mod:`svc.runtime.durable`;
+only a key that an older cluster lacks is made here.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 
@@ -24,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 from svc.errors import ConfigError
 from svc.model.signing import PrivateKey
 from svc.pki.profile import OF_CANDIDATE, UNREADABLE, is_of_candidate
+from svc.runtime import durable
 
 MAX_FILE_BYTES = 64 * 1024
 
@@ -132,3 +135,24 @@ def _check(path: Path, found: os.stat_result, uid: int) -> None:
 
 def _why(error: OSError) -> str:
     return (error.strerror or type(error).__name__).lower()
+
+
+def hex_key(path: Path, new: Callable[[], bytes], size: int) -> bytes:
+    """The secret key that is one line of hex digits in a file; blocks for the disk.
+
+    Args:
+        new: The whole file, for a cluster that was made before there was such a key.
+        size: Of the key, in bytes.
+
+    Raises:
+        ConfigError: the file cannot be trusted.
+    """
+    if not path.exists():
+        durable.replace(path, new())
+    try:
+        key = bytes.fromhex(read_private(path, os.geteuid()).decode("ascii").strip())
+    except ValueError:
+        key = b""
+    if len(key) != size:
+        raise ConfigError(str(path), f"does not hold {2 * size} hex digits")
+    return key

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from attrs import field, frozen
 
-from svc.errors import ConfigError
 from svc.model.ids import Entropy
 from svc.model.session.grant import RECORDING_KEY_BYTES
 from svc.pki import files
 from svc.pki.keyring import RECORDING_FILE, new_recording_key
 from svc.recording.sealing import public_key
-from svc.runtime import durable
 
 
 @frozen
@@ -34,12 +31,5 @@ def load_recording_key(directory: Path, entropy: Entropy) -> RecordingKey:
         ConfigError: the file cannot be trusted.
     """
     path = directory / RECORDING_FILE
-    if not path.exists():
-        durable.replace(path, new_recording_key(entropy))
-    try:
-        key = bytes.fromhex(files.read_private(path, os.geteuid()).decode("ascii").strip())
-    except ValueError:
-        key = b""
-    if len(key) != RECORDING_KEY_BYTES:
-        raise ConfigError(str(path), "does not hold 64 hex digits")
+    key = files.hex_key(path, lambda: new_recording_key(entropy), RECORDING_KEY_BYTES)
     return RecordingKey(key, public_key(key))
