@@ -142,6 +142,7 @@ class Chromium:
         self._pages[page.session] = page
         for domain in ("Page", "Runtime", "Network"):
             page.command(f"{domain}.enable")
+        page.command("Page.setLifecycleEventsEnabled", enabled=True)
         return page
 
     def downloaded(self, start: Callable[[], object], seconds: float = TIMEOUT_SECS) -> Path:
@@ -243,10 +244,13 @@ class Tab:
     def open(self, url: str) -> None:
         """Go there; returns when the page is loaded."""
         self.browser.forget()
-        problem = self.command("Page.navigate", url=url).get("errorText")
-        if problem:
-            raise BrowserFailed(f"{url}: {problem}")
-        self.loaded()
+        begun = self.command("Page.navigate", url=url)
+        if begun.get("errorText"):
+            raise BrowserFailed(f"{url}: {begun['errorText']}")
+        # By its loader: the load event of the page before may be unread still.
+        self.browser.event(
+            "Page.lifecycleEvent", session=self.session, loaderId=begun["loaderId"], name="load"
+        )
 
     def loaded(self) -> None:
         """Wait for the load event of a navigation that has begun."""
@@ -312,8 +316,15 @@ class Page(Tab):
         self.command("Input.insertText", text=text)
 
     def click(self, selector: str) -> None:
-        """Click on the first element of this selector; does not wait for what that begins."""
-        self.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
+        """Click on the first element of this selector; does not wait for what that begins.
+
+        Raises:
+            BrowserFailed: there is none, or it is disabled, so that nothing would come of it.
+        """
+        named = json.dumps(selector)
+        if self.evaluate(f"document.querySelector({named}).disabled"):
+            raise BrowserFailed(f"{selector} is disabled")
+        self.evaluate(f"document.querySelector({named}).click()")
 
     def screenshot(self, path: Path) -> None:
         """Write what is seen, as PNG."""
