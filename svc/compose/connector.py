@@ -59,6 +59,7 @@ from svc.runtime.backoff import Backoff, share
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, BackgroundTasks, Readiness
 from svc.runtime.state_directory import StateDirectory
+from svc.runtime.ticks import CommonTicks
 from svc.telemetry.metrics import Metrics
 
 SERVING = "serving"
@@ -219,6 +220,7 @@ class ConnectorAssembly:
                 fresh=fresh,
                 inventories=inventories,
                 health=health,
+                ticks=CommonTicks(p.runtime.now),
             )
             for _ in range(p.settings.connector.proxy_connection_count)
         ]
@@ -263,7 +265,7 @@ class ConnectorAssembly:
     ) -> Callable[[], Awaitable[IRpcChannel]]:
         p = self.parts
         on_problem = log_problems(p.runtime.reactor, "endpoints.proxy", str(address))
-        pings = keepalive(p.settings)
+        pings = keepalive(p.runtime, p.settings)
 
         async def to_proxy() -> IRpcChannel:
             endpoint = tls_endpoint(p.runtime.reactor, identity, address, _PROXIES)

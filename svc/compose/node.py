@@ -41,6 +41,7 @@ from svc.runtime.backoff import share
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, AsyncService
 from svc.runtime.state_directory import StateDirectory
+from svc.runtime.ticks import CommonTicks
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.times import TunnelTimes, dial_secs
 
@@ -180,9 +181,14 @@ def tunnel_times(settings: RoleSettings) -> TunnelTimes:
     )
 
 
-def keepalive(settings: RoleSettings) -> Keepalive:
+def keepalive(runtime: Runtime, settings: RoleSettings) -> Keepalive:
     """The configured pings, for all connections to one server."""
-    return Keepalive(settings.tunnel.keepalive_secs, settings.tunnel.keepalive_timeout_secs)
+    tunnel = settings.tunnel
+    return Keepalive(
+        interval=tunnel.keepalive_secs,
+        timeout=tunnel.keepalive_timeout_secs,
+        ticks=CommonTicks(runtime.now),
+    )
 
 
 def tls_endpoint(

@@ -35,6 +35,7 @@ from svc.rpc.max_age import Freshness
 from svc.runtime.backoff import share
 from svc.runtime.context import Runtime
 from svc.runtime.services import BackgroundTasks
+from svc.runtime.ticks import CommonTicks
 
 HOW_TO_BEGIN = (
     "sign in with `svc login --proxy HOST:PORT --ca-pin PIN`, or join with a token and `svc join`"
@@ -122,7 +123,11 @@ class PersonSide:
 
     def _pings(self) -> Keepalive:
         tunnel = self.settings.tunnel
-        return Keepalive(tunnel.keepalive_secs, tunnel.keepalive_timeout_secs)
+        return Keepalive(
+            interval=tunnel.keepalive_secs,
+            timeout=tunnel.keepalive_timeout_secs,
+            ticks=CommonTicks(self.runtime.now),
+        )
 
     async def dial(self, address: Address, pings: Keepalive | None = None) -> IRpcChannel:
         """A channel to one Proxy, its certificate checked.

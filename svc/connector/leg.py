@@ -54,6 +54,7 @@ from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import data_frame, open_frame
 from svc.rpc.max_age import Shown
 from svc.runtime.services import BackgroundTasks, bounded
+from svc.runtime.ticks import CommonTicks
 
 _log = Logger(namespace="svc_connector")
 
@@ -164,7 +165,7 @@ class Leg:
     async def _receive(self, link: LegLink, stream: IRpcStream) -> None:
         me, times, clock = self._tunnels.connector, self._tunnels.times, self._tunnels.clock
         unanswered = clock.callLater(times.acknowledge, stream.cancel, "not_acknowledged")
-        self._renewal = renewal = LeaseRenewal(clock, link.send)
+        self._renewal = renewal = LeaseRenewal(clock, link.send, self._tunnels.ticks)
         takes_lanes = self._tunnels.sessions.lane_to is not None
         try:
             hello = Hello(
@@ -251,6 +252,7 @@ class LeaseRenewal:
 
     _clock: IReactorTime
     _send: Callable[[Up], None]
+    _ticks: CommonTicks | None = None
     _next: IDelayedCall | None = field(default=None, init=False)
     _every: float = field(default=0.0, init=False)
     _reported: Deferred[None] | None = field(default=None, init=False)
@@ -259,7 +261,7 @@ class LeaseRenewal:
         """Renew every so many seconds, at least one; from now on."""
         self.stop()
         self._every = max(1.0, every)
-        self._next = self._clock.callLater(self._every, self._renew)
+        self._wait()
 
     def stop(self) -> None:
         """Renew no more.  Idempotent."""
@@ -296,8 +298,13 @@ class LeaseRenewal:
             answered.errback(refusal)
 
     def _renew(self, health: Signed | None = None) -> None:
-        self._next = self._clock.callLater(self._every, self._renew)
+        self._wait()
         self._send(Renew(health))
+
+    def _wait(self) -> None:
+        every, ticks = self._every, self._ticks
+        seconds = every if ticks is None else ticks.shortened(every)
+        self._next = self._clock.callLater(seconds, self._renew)
 
 
 @define(eq=False)

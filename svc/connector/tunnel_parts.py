@@ -19,6 +19,7 @@ from svc.model.cluster.registration import HIGHEST, DeclaredResource, Registrati
 from svc.model.signing import Signed
 from svc.rpc.max_age import Freshness
 from svc.runtime.services import BackgroundTasks
+from svc.runtime.ticks import CommonTicks
 from svc.tunnel.times import TunnelTimes
 
 
@@ -62,6 +63,7 @@ class TunnelParts:
         fresh: Says when a connection is to be made again.
         inventories: What each Proxy told us to serve.
         health: The connections that our health report can go over.
+        ticks: Where leases are renewed at common times; None: each at its own.
     """
 
     connector: ConnectorIdentity
@@ -75,6 +77,7 @@ class TunnelParts:
     fresh: Freshness = field()
     inventories: ProxyInventories = field(factory=ProxyInventories)
     health: HealthLinks = field(factory=HealthLinks)
+    ticks: CommonTicks | None = None
     legs: set[Departing] = field(factory=set, init=False)
     _waiting: list[Deferred[None]] = field(factory=list, init=False)
 

@@ -12,7 +12,7 @@ Plain gRPC: on one connection the client calls and the server serves.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from attrs import field, frozen
 from cryptography import x509
@@ -55,6 +55,19 @@ class Peer:
     pid: int | None = None
 
 
+class CallListener(Protocol):
+    """Hears of one call by callback, where a coroutine that waits would cost more than it does."""
+
+    def readable(self) -> None:
+        """Messages or the end of the peer's half can be taken."""
+
+    def drained(self) -> None:
+        """There is room to write again."""
+
+    def broken(self, refusal: SvcError) -> None:
+        """The call was ended by us or with its connection."""
+
+
 class IRpcCall(Interface):
     """One call as its server sees it; lives until its handler returns or raises."""
 
@@ -84,6 +97,31 @@ class IRpcCall(Interface):
 
         Raises:
             SvcError: as :meth:`receive`, once the call is over.
+        """
+
+    has_ended: bool = Attribute("Whether the caller's half is over: it says no more.")
+
+    def listen(listener: CallListener) -> None:
+        """From now on *listener* hears of messages, and takes them; none is received any more.
+
+        It hears at once of those that are there, and nothing once the handler has returned.
+        """
+
+    def listen_no_more() -> None:
+        """Let the listener hear nothing more.  Idempotent."""
+
+    def take() -> bytes | memoryview | None:
+        """The next message; None where it is not there whole.
+
+        Raises:
+            SvcError: as :meth:`receive`.
+        """
+
+    def offer(message: bytes) -> Deferred[None] | None:
+        """Queue one message; None, or what fires once there is room for the next.
+
+        Raises:
+            SvcError: as :meth:`send`.
         """
 
     def answer_with(*, initial: Metadata = (), trailing: Metadata = ()) -> None:

@@ -13,7 +13,7 @@ from h2.errors import ErrorCodes
 from twisted.internet.defer import Deferred
 
 from svc.errors import Fault, SvcError
-from svc.interfaces.rpc import IRawSink
+from svc.interfaces.rpc import CallListener, IRawSink
 from svc.rpc.frames import MAX_DATA_HEAD, read_data
 from svc.rpc.status import refusal_of_stream
 from svc.wire.machine import Part
@@ -36,19 +36,6 @@ class Owner(Protocol):
         """Reset one stream."""
 
 
-class EndListener(Protocol):
-    """Receives the events of one end by callback instead of awaiting: byte streams and relays."""
-
-    def readable(self) -> None:
-        """Messages, bytes or the end of the peer's half can be read."""
-
-    def drained(self) -> None:
-        """There is room to write again."""
-
-    def broken(self, refusal: SvcError) -> None:
-        """The call was ended by us or with its connection."""
-
-
 class MessageEnd:
     """Messages in and out of one stream.
 
@@ -64,7 +51,7 @@ class MessageEnd:
         self._stream = stream
         self._reader: Deferred[None] | None = None
         self._writers: list[Deferred[None]] = []
-        self._listener: EndListener | None = None
+        self._listener: CallListener | None = None
         stream.context = self
 
     async def receive(self) -> bytes | None:
@@ -82,11 +69,18 @@ class MessageEnd:
 
     async def send(self, message: bytes) -> None:
         """Queue one message; see :class:`svc.interfaces.rpc.IRpcCall`."""
-        self.write([message], len(message))
-        if self.is_full:
-            room: Deferred[None] = Deferred(self._forget_writer)
-            self._writers.append(room)
+        room = self.offer(message)
+        if room is not None:
             await room
+
+    def offer(self, message: bytes) -> Deferred[None] | None:
+        """Queue one message; see :class:`svc.interfaces.rpc.IRpcCall`."""
+        self.write([message], len(message))
+        if not self.is_full:
+            return None
+        room: Deferred[None] = Deferred(self._forget_writer)
+        self._writers.append(room)
+        return room
 
     # -- without waiting
 
@@ -163,7 +157,7 @@ class MessageEnd:
         """Run *call* in the reactor's next turn, also when the connection is gone."""
         self._owner.soon(call)
 
-    def listen(self, listener: EndListener) -> None:
+    def listen(self, listener: CallListener) -> None:
         """Notify *listener* from now on, and at once of what is there."""
         self._listener = listener
         if self.refusal is not None:

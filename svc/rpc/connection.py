@@ -34,6 +34,7 @@ from svc.rpc.status import connection_lost
 from svc.rpc.throttle import ReadThrottle
 from svc.rpc.timeouts import ConnectionTimeouts
 from svc.runtime.dial_failure import dial_failure
+from svc.runtime.ticks import TICK_SECS, CommonTicks
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
 from svc.wire.events import Event, Finished, GoingAway, Ponged, QueueEmptied, Readable, Ready
@@ -53,6 +54,9 @@ _COARSE = 1 / 16
 """Of its interval, how much earlier than it might the other end looks for silence: those of many
 connections look in the same turn, and need not wake the process one by one."""
 
+_LONG = 10 * TICK_SECS
+"""Seconds of a silence to which a tick more or less is little."""
+
 _TURN_BUDGET = 512 * KIB
 _PING = b"svc-ping"
 _OF_A_STREAM = (Readable, QueueEmptied, Finished)
@@ -69,10 +73,12 @@ class Keepalive:
         interval: Seconds of silence before a ping.  Where both ends ask, the one that dialed pings
             a little earlier: the other hears that, and need not ping.
         timeout: Seconds from a ping to its answer.
+        ticks: Where those who dial ping at common times; None: each at its own.
     """
 
     interval: float
     timeout: float
+    ticks: CommonTicks | None = None
 
     def slow_down(self) -> None:
         """The server finds that too often: the next connection's pings come half as often.
@@ -313,7 +319,10 @@ class WireProtocol(Protocol):
         for event in events:
             self._act(event)
         if self.wire.has_work:
-            self.schedule()
+            if events or self._is_paused or self._is_flushing or "flush" in self._timers:
+                self.schedule()
+            else:
+                self._flush()  # An answer to a ping: nobody has anything to say with it.
         if not self.wire.is_clear:
             self._left_over()
 
@@ -375,16 +384,22 @@ class WireProtocol(Protocol):
         """Ask for a sign of life, unless the peer gave one meanwhile."""
         if self._keepalive is None:
             return
-        silence = self._silence(self._keepalive)
-        coarse = 0.0 if self._is_client else _COARSE * silence
+        silence, ticks = self._silence(self._keepalive), self._keepalive.ticks
         due = self.heard_at + silence
-        left = due - self.clock.seconds()
-        if left > coarse:
-            self._after("ping", left - (due % coarse if coarse else 0), self._ping)
+        left, again = due - self.clock.seconds(), silence
+        if not self._is_client:
+            slack = _COARSE * silence
+            wait = left - due % slack
+        elif ticks is not None and silence >= _LONG:
+            slack, wait, again = TICK_SECS, ticks.shortened(left), ticks.shortened(silence)
+        else:
+            slack, wait = 0.0, left
+        if left > slack:
+            self._after("ping", wait, self._ping)
             return
         self.wire.ping(_PING)
         self.schedule()
-        self._after("ping", silence, self._ping)
+        self._after("ping", again, self._ping)
         if "pong" not in self._timers:
             self._after("pong", self._keepalive.timeout, lambda: self.fail("keepalive_failed"))
 

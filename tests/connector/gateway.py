@@ -54,6 +54,7 @@ from svc.pki.end_to_end import ConnectorEnd, PersonEnd
 from svc.proto.gate.v1 import session_pb2
 from svc.runtime.backoff import Backoff
 from svc.runtime.services import BackgroundTasks
+from svc.runtime.ticks import CommonTicks
 from svc.tunnel.machine import TunnelCore, make_tunnel
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import end_reason
@@ -224,6 +225,7 @@ class Gateway:
             sessions=self.connector_sessions,
             tasks=self.tasks,
             clock=self.clock,
+            ticks=CommonTicks(lambda: 1_700_000_000.05 + self.clock.seconds()),
         )
 
     def sign(self, data: bytes) -> Signed:

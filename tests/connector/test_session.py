@@ -20,6 +20,7 @@ from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, Miss, TunnelEnded, TunnelRegistered
 from svc.model.signing import Purpose, Signed, verify
+from svc.runtime.ticks import TICK_SECS
 from tests.connector.ends import Talker
 from tests.connector.gateway import Gateway, GatewayCase
 from tests.connector.pieces import UID
@@ -52,6 +53,18 @@ class TunnelTests(GatewayCase):
             self.gateway.advance(30)
             self.assertGreater(self.gateway.heard.count(Renew()), before)
         self.assertEqual(len(self.gateway.routes), 1)
+
+    def test_renews_at_common_times(self) -> None:
+        """Renewals come at tenths of a second of the wall clock, like those of others."""
+        times = []
+        for _ in range(6000):
+            before = len(self.gateway.heard)
+            self.gateway.advance(0.01)
+            if len(self.gateway.heard) > before:
+                times.append(self.gateway.clock.seconds() + 0.05)
+        self.assertEqual(len(times), 2)
+        for at in times:
+            self.assertLess(min(at % TICK_SECS, -at % TICK_SECS), 0.011)
 
     def test_reports_with_a_renewal(self) -> None:
         """A health report renews the lease, and is done once the Proxy has taken it."""

@@ -17,6 +17,7 @@ from svc.rpc.client.channel import TURN_SECONDS
 from svc.rpc.connection import PERMITTED_SECONDS, Keepalive
 from svc.rpc.server.call import ServerCall
 from svc.rpc.shutdown import AWAY_SECONDS
+from svc.runtime.ticks import TICK_SECS, CommonTicks
 from svc.wire.limits import WireLimits
 from tests.rpc.memory import Pair
 
@@ -530,6 +531,27 @@ class KeepaliveTests(SynchronousTestCase):
         looks = {call.getTime() for call in clock.getDelayedCalls()}
         self.assertGreater(max(looks) - min(looks), 4)
         self.assertLess(len(looks), 8)
+
+    def test_many_ping_at_common_times(self) -> None:
+        """Callers who spoke last at many times ping at tenths of a second of the wall clock."""
+        clock = Clock()
+        ticks = CommonTicks(lambda: 1_000_000 + clock.seconds())
+        pairs = [Pair([], clock=clock, keepalive=Keepalive(15, 10, ticks)) for _ in range(20)]
+        for pair in pairs:
+            clock.advance(0.037)
+            pair.server.wire.ping(b"12345678")
+            pair.server.schedule()
+            pair.turn()
+        found = []
+        while clock.seconds() < 15:
+            clock.advance(0.01)
+            for pair in pairs:
+                if _PING in b"".join(pair.client_side.stream):
+                    found.append(clock.seconds())
+                    pair.turn(2)
+        self.assertEqual(len(found), 20)
+        for at in found:
+            self.assertLess(min(at % TICK_SECS, -at % TICK_SECS), 0.011)
 
     def test_who_speaks_is_not_asked(self) -> None:
         """A caller that hears something pings only once there is silence."""

@@ -35,7 +35,7 @@ def authority_dial(
     runtime: Runtime, settings: RoleSettings, identity: TransportIdentity
 ) -> DialAuthority:
     """Dials a control address, and says of a wrong certificate at which (G-HA-08)."""
-    pings = keepalive(settings)
+    pings = keepalive(runtime, settings)
     # A snapshot is one message, and comes from whom we take every decision.
     limits = evolve(wire_limits(settings), max_message=MAX_FRAME_BYTES)
 

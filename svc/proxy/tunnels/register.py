@@ -30,6 +30,7 @@ from svc.messages.tunnel import (
     decode_registration,
     decode_up,
     encode_down,
+    encode_up,
 )
 from svc.model.cluster.registration import AcceptedRegistration, Registration
 from svc.model.principal import Principal
@@ -59,7 +60,9 @@ _GONE = frozenset({Fault.UNAVAILABLE, Fault.CANCELLED, Fault.DEADLINE})
 _LATER = frozenset({Fault.UNAVAILABLE, Fault.EXHAUSTED})
 """Says nothing about the registration."""
 
-_RENEWED = Renewed()
+_JUST_RENEW, _JUST_RENEWED = Renew(), Renewed()
+_RENEW, _RENEWED = encode_up(_JUST_RENEW), encode_down(_JUST_RENEWED)
+"""What most messages are, as they travel."""
 
 MAX_UNSENT = 512
 """Messages a Connector may leave unread before its tunnel is given up."""
@@ -77,6 +80,9 @@ class DownQueue:
 
     def send(self, message: Down) -> None:
         """Queue one message; never raises, never waits."""
+        if not self._saying:
+            self._say(message)
+            return
         if isinstance(message, Renewed) and message in self._unsent:
             return
         if len(self._unsent) >= MAX_UNSENT:
@@ -87,12 +93,21 @@ class DownQueue:
             self.failed(EndReason.TRANSPORT_ERROR)
             return
         self._unsent.append(message)
-        if not self._saying:
-            self._saying = True
-            self.tasks.spawn("speak to a tunnel", self._speak())
 
-    async def _speak(self) -> None:
+    def _say(self, message: Down) -> None:
+        # Without a coroutine where there is room, as there nearly always is.
         try:
+            room = self.call.offer(_RENEWED if message is _JUST_RENEWED else encode_down(message))
+        except SvcError as e:
+            self.failed(end_reason(e.reason))
+            return
+        if room is not None:
+            self._saying = True
+            self.tasks.spawn("speak to a tunnel", self._go_on(room))
+
+    async def _go_on(self, room: Deferred[None]) -> None:
+        try:
+            await room
             while self._unsent:
                 await self.call.send(encode_down(self._unsent.pop(0)))
         except SvcError as e:
@@ -138,6 +153,7 @@ class RegistrationCall:
                 # Nothing of the tunnel is left, whatever ended this handler.
                 self._end(EndReason.TRANSPORT_ERROR)
         finally:
+            self.call.listen_no_more()
             await self._tasks.stopService()
         if reason is not EndReason.CLOSED:
             raise SvcError(
@@ -154,7 +170,7 @@ class RegistrationCall:
         """
         try:
             hello = await self._first_word()
-            self._tasks.spawn("read a tunnel", self._read())
+            self.call.listen(self)
             standing, registration = await self.service.queue.first(self.node_id, self._round)
             try:
                 self._register(registration, standing, hello)
@@ -324,16 +340,30 @@ class RegistrationCall:
             raise Malformed("tunnel: the first message is not a hello")
         return message
 
-    async def _read(self) -> None:
-        """The only reader from the hello on."""
+    def readable(self) -> None:
+        """Act on what the Connector says after its hello."""
         try:
-            while (data := await self.call.receive()) is not None:
-                if self._act_on(decode_up(data)):
-                    break
+            while (data := self.call.take()) is not None:
+                if self._act_on(_JUST_RENEW if data == _RENEW else decode_up(bytes(data))):
+                    self._left()
+                    return
+            if self.call.has_ended:
+                self._left()
         except SvcError as e:
-            self._silence(e)
-            self._end(end_reason(e.reason))
-            return
+            self.broken(e)
+
+    def drained(self) -> None:
+        """Nothing waits for room but the outbox, which is told by what it waits for."""
+
+    def broken(self, refusal: SvcError) -> None:
+        """The call is over, or no more can be made of what came."""
+        self.call.listen_no_more()
+        self._silence(refusal)
+        self._end(end_reason(refusal.reason))
+
+    def _left(self) -> None:
+        """The Connector has said goodbye, or ended its half."""
+        self.call.listen_no_more()
         self._silence(
             SvcError("the Connector disconnected", reason="closed", fault=Fault.CANCELLED)
         )
@@ -347,7 +377,7 @@ class RegistrationCall:
                 self._give(message)
             case Renew(health=health) if self.tunnel is not None:
                 self.tunnel.renew()
-                self._outbox.send(_RENEWED if health is None else self._report(health))
+                self._outbox.send(_JUST_RENEWED if health is None else self._report(health))
             case OpenRefused() if self.tunnel is not None:
                 self.tunnel.refused(message.session_uid, message.reason)
             case Goodbye():

@@ -347,8 +347,8 @@ class EndTests(ProxyTests):
         # What the transport takes does not count: the call is held up as by a full connection.
         call_waits: Deferred[None] = Deferred()
 
-        async def never(_message: bytes) -> None:
-            await call_waits
+        def never(_message: bytes) -> Deferred[None]:
+            return call_waits
 
         outbox: Any = tunnel._send.__self__  # type: ignore[attr-defined]
         self.patch(outbox, "call", _Stuck(never))
@@ -454,8 +454,8 @@ class CarryTests(ProxyTests):
 
 
 class _Stuck:
-    def __init__(self, send: Any) -> None:
-        self.send = send
+    def __init__(self, offer: Any) -> None:
+        self.offer = offer
 
 
 def _outcome(site: Any, stream: Any) -> SvcError:
