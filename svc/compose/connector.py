@@ -59,7 +59,6 @@ from svc.runtime.backoff import Backoff, share
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, BackgroundTasks, Readiness
 from svc.runtime.state_directory import StateDirectory
-from svc.runtime.ticks import CommonTicks
 from svc.telemetry.metrics import Metrics
 
 SERVING = "serving"
@@ -220,7 +219,7 @@ class ConnectorAssembly:
                 fresh=fresh,
                 inventories=inventories,
                 health=health,
-                ticks=CommonTicks(p.runtime.now),
+                ticks=keepalive(p.runtime, p.settings).ticks,
             )
             for _ in range(p.settings.connector.proxy_connection_count)
         ]

@@ -35,13 +35,12 @@ from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed
 from svc.rpc.client.tls import TlsEndpoint
-from svc.rpc.connection import Keepalive
+from svc.rpc.keepalive import CommonTicks, Keepalive
 from svc.rpc.max_age import Freshness
 from svc.runtime.backoff import share
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, AsyncService
 from svc.runtime.state_directory import StateDirectory
-from svc.runtime.ticks import CommonTicks
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.times import TunnelTimes, dial_secs
 

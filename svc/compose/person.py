@@ -30,12 +30,11 @@ from svc.pki.tls import client_context
 from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed, lane_to
 from svc.rpc.client.tls import TlsEndpoint
-from svc.rpc.connection import Keepalive
+from svc.rpc.keepalive import CommonTicks, Keepalive
 from svc.rpc.max_age import Freshness
 from svc.runtime.backoff import share
 from svc.runtime.context import Runtime
 from svc.runtime.services import BackgroundTasks
-from svc.runtime.ticks import CommonTicks
 
 HOW_TO_BEGIN = (
     "sign in with `svc login --proxy HOST:PORT --ca-pin PIN`, or join with a token and `svc join`"

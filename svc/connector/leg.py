@@ -52,9 +52,9 @@ from svc.proto.gate.v1 import session_pb2
 from svc.rpc.client.channel import ClientStream
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import data_frame, open_frame
+from svc.rpc.keepalive import CommonTicks
 from svc.rpc.max_age import Shown
 from svc.runtime.services import BackgroundTasks, bounded
-from svc.runtime.ticks import CommonTicks
 
 _log = Logger(namespace="svc_connector")
 

@@ -17,9 +17,9 @@ from svc.interfaces.rpc import Peer
 from svc.messages.tunnel import encode_registration
 from svc.model.cluster.registration import HIGHEST, DeclaredResource, Registration
 from svc.model.signing import Signed
+from svc.rpc.keepalive import CommonTicks
 from svc.rpc.max_age import Freshness
 from svc.runtime.services import BackgroundTasks
-from svc.runtime.ticks import CommonTicks
 from svc.tunnel.times import TunnelTimes
 
 

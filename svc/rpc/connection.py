@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from attrs import define
 from h2.errors import ErrorCodes
 from twisted.internet.interfaces import (
     IDelayedCall,
@@ -28,13 +27,13 @@ from svc.errors import SvcError
 from svc.interfaces.rpc import Peer
 from svc.rpc.arrival import waited_secs
 from svc.rpc.call import MessageEnd, OnProblem
+from svc.rpc.keepalive import DIALER_SILENCE, TICK_SECS, Keepalive
 from svc.rpc.peer import peer_of
 from svc.rpc.read_hold import ReadHold
 from svc.rpc.status import connection_lost
 from svc.rpc.throttle import ReadThrottle
 from svc.rpc.timeouts import ConnectionTimeouts
 from svc.runtime.dial_failure import dial_failure
-from svc.runtime.ticks import TICK_SECS, CommonTicks
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
 from svc.wire.events import Event, Finished, GoingAway, Ponged, QueueEmptied, Readable, Ready
@@ -43,12 +42,6 @@ from svc.wire.streams import Stream
 
 HANDSHAKE_SECONDS = 10.0
 """How long a connection may take to speak HTTP/2, TLS included, where nobody says otherwise."""
-
-PERMITTED_SECONDS = 300.0
-"""Pings so far apart are borne by every gRPC server that is left as it comes."""
-
-DIALER_SILENCE = 0.9
-"""Of its interval, until the end that dialed pings."""
 
 _COARSE = 1 / 16
 """Of its interval, how much earlier than it might the other end looks for silence: those of many
@@ -61,31 +54,6 @@ _TURN_BUDGET = 512 * KIB
 _PING = b"svc-ping"
 _OF_A_STREAM = (Readable, QueueEmptied, Finished)
 _log = Logger(namespace="svc_rpc")
-
-
-@define
-class Keepalive:
-    """When a silent connection is asked for a sign of life, and how long it has to give one.
-
-    Whoever dials the same server again and again keeps one of these for it.
-
-    Attributes:
-        interval: Seconds of silence before a ping.  Where both ends ask, the one that dialed pings
-            a little earlier: the other hears that, and need not ping.
-        timeout: Seconds from a ping to its answer.
-        ticks: Where those who dial ping at common times; None: each at its own.
-    """
-
-    interval: float
-    timeout: float
-    ticks: CommonTicks | None = None
-
-    def slow_down(self) -> None:
-        """The server finds that too often: the next connection's pings come half as often.
-
-        Never further apart than what every gRPC server permits unasked.
-        """
-        self.interval = max(self.interval, min(2 * self.interval, PERMITTED_SECONDS))
 
 
 def ignore(_what: str, _detail: str) -> None:

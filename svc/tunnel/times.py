@@ -11,7 +11,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from svc.model.session.tunnels import EndReason
-from svc.rpc.connection import DIALER_SILENCE
+from svc.rpc.keepalive import DIALER_SILENCE
 
 
 @frozen

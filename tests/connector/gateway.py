@@ -52,9 +52,9 @@ from svc.model.session.tunnels import EndReason, TunnelEvent
 from svc.model.signing import Purpose, Signed
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
 from svc.proto.gate.v1 import session_pb2
+from svc.rpc.keepalive import CommonTicks
 from svc.runtime.backoff import Backoff
 from svc.runtime.services import BackgroundTasks
-from svc.runtime.ticks import CommonTicks
 from svc.tunnel.machine import TunnelCore, make_tunnel
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import end_reason

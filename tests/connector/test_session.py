@@ -20,7 +20,7 @@ from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, Miss, TunnelEnded, TunnelRegistered
 from svc.model.signing import Purpose, Signed, verify
-from svc.runtime.ticks import TICK_SECS
+from svc.rpc.keepalive import TICK_SECS
 from tests.connector.ends import Talker
 from tests.connector.gateway import Gateway, GatewayCase
 from tests.connector.pieces import UID

@@ -11,7 +11,7 @@ from twisted.test.iosim import FakeTransport, IOPump, connect
 
 from svc.interfaces.rpc import RpcService
 from svc.rpc.client.channel import ClientConnection, RpcChannel
-from svc.rpc.connection import Keepalive
+from svc.rpc.keepalive import Keepalive
 from svc.rpc.server.server import RpcServerFactory
 from svc.wire.limits import WireLimits
 from tests.support.nothing import nothing

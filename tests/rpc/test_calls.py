@@ -14,10 +14,9 @@ from zope.interface.verify import verifyObject
 from svc.errors import Denied, Fault, SvcError, Unprocessed
 from svc.interfaces.rpc import IRpcCall, IRpcChannel, IRpcStream, RpcService, streaming, unary
 from svc.rpc.client.channel import TURN_SECONDS
-from svc.rpc.connection import PERMITTED_SECONDS, Keepalive
+from svc.rpc.keepalive import PERMITTED_SECONDS, TICK_SECS, CommonTicks, Keepalive
 from svc.rpc.server.call import ServerCall
 from svc.rpc.shutdown import AWAY_SECONDS
-from svc.runtime.ticks import TICK_SECS, CommonTicks
 from svc.wire.limits import WireLimits
 from tests.rpc.memory import Pair
 

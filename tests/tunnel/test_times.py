@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.rpc.connection import DIALER_SILENCE
+from svc.rpc.keepalive import DIALER_SILENCE
 from svc.tunnel.times import TunnelTimes
 from tests.support.proof import proves
 

@@ -8,8 +8,6 @@ handler ends with the handler.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from attrs import define, evolve, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
@@ -20,7 +18,6 @@ from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.rpc import IRpcCall
 from svc.messages.control import AGAIN, Evict
 from svc.messages.tunnel import (
-    Down,
     Goodbye,
     Hello,
     OpenRefused,
@@ -29,7 +26,6 @@ from svc.messages.tunnel import (
     Up,
     decode_registration,
     decode_up,
-    encode_down,
     encode_up,
 )
 from svc.model.cluster.registration import AcceptedRegistration, Registration
@@ -37,6 +33,7 @@ from svc.model.principal import Principal
 from svc.model.session.ending import PROXY_REVOKED
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
+from svc.proxy.tunnels.down_queue import JUST_RENEWED, DownQueue
 from svc.proxy.tunnels.parts import RegistrationParts
 from svc.proxy.tunnels.refusals import (
     UNASSIGNED,
@@ -60,60 +57,9 @@ _GONE = frozenset({Fault.UNAVAILABLE, Fault.CANCELLED, Fault.DEADLINE})
 _LATER = frozenset({Fault.UNAVAILABLE, Fault.EXHAUSTED})
 """Says nothing about the registration."""
 
-_JUST_RENEW, _JUST_RENEWED = Renew(), Renewed()
-_RENEW, _RENEWED = encode_up(_JUST_RENEW), encode_down(_JUST_RENEWED)
+_JUST_RENEW = Renew()
+_RENEW = encode_up(_JUST_RENEW)
 """What most messages are, as they travel."""
-
-MAX_UNSENT = 512
-"""Messages a Connector may leave unread before its tunnel is given up."""
-
-
-@define(eq=False)
-class DownQueue:
-    """The messages still to be sent to one Connector, in order, in bounded number."""
-
-    call: IRpcCall
-    tasks: BackgroundTasks
-    failed: Callable[[EndReason], object]
-    _unsent: list[Down] = field(factory=list)
-    _saying: bool = False
-
-    def send(self, message: Down) -> None:
-        """Queue one message; never raises, never waits."""
-        if not self._saying:
-            self._say(message)
-            return
-        if isinstance(message, Renewed) and message in self._unsent:
-            return
-        if len(self._unsent) >= MAX_UNSENT:
-            _log.warn(
-                "a Connector does not read from its tunnel, so the Proxy closes it",
-                unsent=MAX_UNSENT,
-            )
-            self.failed(EndReason.TRANSPORT_ERROR)
-            return
-        self._unsent.append(message)
-
-    def _say(self, message: Down) -> None:
-        # Without a coroutine where there is room, as there nearly always is.
-        try:
-            room = self.call.offer(_RENEWED if message is _JUST_RENEWED else encode_down(message))
-        except SvcError as e:
-            self.failed(end_reason(e.reason))
-            return
-        if room is not None:
-            self._saying = True
-            self.tasks.spawn("speak to a tunnel", self._go_on(room))
-
-    async def _go_on(self, room: Deferred[None]) -> None:
-        try:
-            await room
-            while self._unsent:
-                await self.call.send(encode_down(self._unsent.pop(0)))
-        except SvcError as e:
-            self.failed(end_reason(e.reason))
-        finally:
-            self._saying = False
 
 
 @define(eq=False)
@@ -347,10 +293,11 @@ class RegistrationCall:
                 if self._act_on(_JUST_RENEW if data == _RENEW else decode_up(bytes(data))):
                     self._left()
                     return
-            if self.call.has_ended:
-                self._left()
         except SvcError as e:
             self.broken(e)
+            return
+        if self.call.has_ended:
+            self._left()
 
     def drained(self) -> None:
         """Nothing waits for room but the outbox, which is told by what it waits for."""
@@ -377,7 +324,7 @@ class RegistrationCall:
                 self._give(message)
             case Renew(health=health) if self.tunnel is not None:
                 self.tunnel.renew()
-                self._outbox.send(_JUST_RENEWED if health is None else self._report(health))
+                self._outbox.send(JUST_RENEWED if health is None else self._report(health))
             case OpenRefused() if self.tunnel is not None:
                 self.tunnel.refused(message.session_uid, message.reason)
             case Goodbye():

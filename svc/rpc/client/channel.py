@@ -21,7 +21,8 @@ from svc.errors import Fault, Malformed, SvcError, Unavailable
 from svc.interfaces.rpc import IRawEnd, IRpcChannel, IRpcStream, Metadata, MetadataValue, Peer
 from svc.interfaces.tracing import Headers
 from svc.rpc.call import MessageEnd, OnProblem
-from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignore
+from svc.rpc.connection import HANDSHAKE_SECONDS, WireProtocol, ignore
+from svc.rpc.keepalive import Keepalive
 from svc.rpc.status import cancelled, connection_lost, deadline_exceeded
 from svc.runtime.dial_failure import dial_failure
 from svc.wire.events import GoingAway

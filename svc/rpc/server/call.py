@@ -18,7 +18,8 @@ from svc.errors import Fault, SvcError, Unavailable
 from svc.interfaces.rpc import IRawEnd, IRpcCall, Metadata, MetadataValue, Serve
 from svc.interfaces.tracing import Traced
 from svc.rpc.call import MessageEnd
-from svc.rpc.connection import Keepalive, WireProtocol
+from svc.rpc.connection import WireProtocol
+from svc.rpc.keepalive import Keepalive
 from svc.rpc.status import cancelled, deadline_exceeded, status_of
 from svc.wire.headers import Headers, RequestHead, encode_metadata
 from svc.wire.status import OK

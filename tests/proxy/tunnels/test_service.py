@@ -22,7 +22,7 @@ from svc.model.cluster.registration import AcceptedRegistration, Withheld
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
 from svc.model.signing import Signed
-from svc.proxy.tunnels.register import MAX_UNSENT
+from svc.proxy.tunnels.down_queue import MAX_UNSENT
 from svc.proxy.uplink.health import GATHER_SECS
 from svc.rpc.status import status_of
 from svc.wire.status import Code

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.runtime.ticks import TICK_SECS, CommonTicks
+from svc.rpc.keepalive import TICK_SECS, CommonTicks
 
 
 class TickTests(SynchronousTestCase):
