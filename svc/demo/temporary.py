@@ -13,12 +13,13 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from tempfile import gettempdir, mkdtemp
+from tempfile import gettempdir, mkstemp
 
 from attrs import frozen
 
 PREFIX = "svc-demo-"
 LOCK = ".lock"
+_NEW = ".new"
 
 
 @frozen
@@ -34,12 +35,16 @@ class DemoDirectory:
 
     @classmethod
     def made(cls, purpose: str = "") -> DemoDirectory:
-        """A new one, locked before it can be found; blocks for the disk."""
-        path = Path(mkdtemp(prefix=f"{PREFIX}{purpose}")).absolute()
-        new = path.with_name(f"{path.name}.new")
-        lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        """A new one, locked before it can be found; blocks for the disk.
+
+        The lock is there before the directory: if this process is killed at any step, a later
+        demo finds both.
+        """
+        lock, new = mkstemp(prefix=f"{PREFIX}{purpose}", suffix=_NEW)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        new.rename(_lock_of(path))
+        path = Path(new.removesuffix(_NEW)).absolute()
+        os.rename(new, _lock_of(path))
+        path.mkdir(0o700)
         return cls(path, lock)
 
     def remove(self) -> None:

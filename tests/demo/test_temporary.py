@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import tempfile
+from itertools import count
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -43,6 +46,33 @@ class TemporaryTests(SynchronousTestCase):
         self.assertEqual(self.left(), [running.path.name, f"{running.path.name}.lock"])
         running.remove()
         self.assertEqual(remove_dead(), ())
+
+    def test_killed_while_it_is_made(self) -> None:
+        """At whatever step a demo is killed, a later one removes its directory."""
+        for step in count():
+            status = self.killed_at(step)
+            remove_dead()
+            self.assertEqual([one for one in self.base.iterdir() if one.is_dir()], [], step)
+            if status == 0:
+                break
+        self.assertGreater(step, 3)
+
+    def killed_at(self, step: int) -> int:
+        """Make one in a process that kills itself at this step; its status, 0 if it was done."""
+        pid = os.fork()
+        if pid == 0:
+            steps = count()
+
+            def hook(event: str, _: object) -> None:
+                if event.startswith(("os.", "open", "fcntl.")) and next(steps) == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            try:
+                sys.addaudithook(hook)
+                DemoDirectory.made()
+            finally:
+                os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def test_of_others(self) -> None:
         """Without its lock a directory stays, and so does what a link leads to."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shlex
 import shutil
@@ -70,6 +69,14 @@ class DemoCase(SynchronousTestCase):
         last = "stays up until you interrupt it"
         until("the demo's last line", lambda: last in child.text(), 60, [child])
         return child.text()
+
+    def await_directory(self, child: Child) -> None:
+        """Wait until it has made the first of its directories."""
+
+        def has_one() -> bool:
+            return any(one.is_dir() for one in self.temporary.iterdir())
+
+        until("the first directory", has_one, 60, [child])
 
     def left(self) -> list[str]:
         """What it left behind."""
@@ -167,7 +174,7 @@ class StayingTests(DemoCase):
         child = self.demo()
         found = re.search(r"curl http://([0-9.]+):(\d+)/$", self.told(child), re.M)
         assert found is not None, child.tail()
-        self.assertIn(b"You came through the gateway.", _answer((found[1], int(found[2]))))
+        _hears((found[1], int(found[2])), b"You came through the gateway.")
         if shutil.which("kubectl"):
             self.asks_what_it_may(child.text())
         self.once().checked()
@@ -191,7 +198,7 @@ class StayingTests(DemoCase):
     def test_a_killed_one_is_removed_by_the_next(self) -> None:
         """What a killed demo leaves behind, the next one removes, and says so."""
         child = self.demo()
-        until("the first directory", lambda: any(self.temporary.iterdir()), 60, [child])
+        self.await_directory(child)
         child.signal(signal.SIGKILL)
         child.wait()
         self.assertNotEqual(self.left(), [])
@@ -201,19 +208,18 @@ class StayingTests(DemoCase):
     def test_interrupted_early_it_leaves_nothing(self) -> None:
         """A demo that is interrupted while it is being made puts all away."""
         child = self.demo()
-        until("the first directory", lambda: any(self.temporary.iterdir()), 60, [child])
+        self.await_directory(child)
         child.signal(signal.SIGINT)
         self.assertEqual(child.wait(), 130, child.tail())
         self.assertEqual(self.left(), [])
 
 
-def _answer(there: tuple[str, int]) -> bytes:
-    """What an HTTP request there is answered within a moment."""
+def _hears(there: tuple[str, int], words: bytes) -> None:
+    """Fail unless an HTTP request there is answered with these words."""
     heard = b""
-    with socket.socket() as asking, contextlib.suppress(OSError):
-        asking.settimeout(2)
-        asking.connect(there)
+    with socket.create_connection(there, 30) as asking:
         asking.sendall(b"GET / HTTP/1.1\r\nHost: %s:%d\r\n\r\n" % (there[0].encode(), there[1]))
-        while piece := asking.recv(4096):
+        while words not in heard:
+            piece = asking.recv(4096)
+            assert piece, heard
             heard += piece
-    return heard
