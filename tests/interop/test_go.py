@@ -11,6 +11,7 @@ from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.interop.certificates import GENERATION, HOST, samples
 from tests.interop.golang import asked_of_go
 from tests.interop.stage import ada, credentials, gateway
+from tests.support.files import contents_below
 from tests.support.proof import proves
 
 HEALTH = ("/gate.v1.Health/Check", "/grpc.health.v1.Health/Check")
@@ -69,11 +70,15 @@ class CertificateTests(SynchronousTestCase):
     def test_of_a_gateway(self) -> None:
         """Go parses every certificate that lies in the files of a running gateway."""
         gateway(), ada()
-        found = sorted(gateway().directory.rglob("*.pem"))
-        found = [path for path in found if b"BEGIN CERTIFICATE" in path.read_bytes()]
+        files = sorted(contents_below(gateway().directory))
+        found = {
+            path: data.decode("ascii")
+            for path, data in files
+            if path.suffix == ".pem" and b"BEGIN CERTIFICATE" in data
+        }
         names = {path.stem for path in found}
         self.assertLessEqual({"root", "transport", "grant", "anchor", "leaf", "chain"}, names)
-        asked = [{"Name": str(path), "Chain": [read(path)]} for path in found]
+        asked = [{"Name": str(path), "Chain": [text]} for path, text in found.items()]
         root = read(gateway().files.state(AUTHORITY) / "keys" / "root.pem")
         answer = asked_of_go({"Root": root, "Certificates": asked})["certificates"]
         self.assertEqual(len(answer), len(found))

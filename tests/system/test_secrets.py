@@ -14,6 +14,7 @@ from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY
 from tests.fault.bad_policies import policy
+from tests.support.files import contents_below
 from tests.support.proof import proves
 from tests.system.common import ROLES, shared
 from tests.system.second_writer import removed, stored, taken_over
@@ -29,21 +30,22 @@ REQUEST = (
 
 def logged(gateway: Gateway) -> Iterator[tuple[str, bytes]]:
     """Everything that any process of the gateway and its people has said."""
-    for path in gateway.directory.rglob("*.log"):
-        yield str(path.relative_to(gateway.directory)), path.read_bytes()
+    for name, data in kept(gateway):
+        if name.endswith(".log"):
+            yield name, data
 
 
 def kept(gateway: Gateway) -> Iterator[tuple[str, bytes]]:
     """Every file there is but the tokens' own."""
-    for path in gateway.directory.rglob("*"):
-        if path.is_file() and path.suffix != ".token":
-            yield str(path.relative_to(gateway.directory)), path.read_bytes()
+    for path, data in contents_below(gateway.directory):
+        if path.suffix != ".token":
+            yield str(path.relative_to(gateway.directory)), data
 
 
 def keys(directory: Path) -> Iterator[bytes]:
     """Of each private key there is a line that holds some of its secret."""
-    for path in directory.rglob("*"):
-        if path.is_file() and b"PRIVATE KEY" in (text := path.read_bytes()):
+    for _, text in contents_below(directory):
+        if b"PRIVATE KEY" in text:
             body = [line for line in text.splitlines() if not line.startswith(b"-----")]
             yield body[min(1, len(body) - 1)]
 

@@ -16,6 +16,7 @@ from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.gateway import Gateway
 from svc.testing.gateway.processes import Child, run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY
+from tests.support.files import contents_below
 from tests.support.proof import proves
 from tests.system.common import shared
 from tests.system.starts import Start, faults
@@ -162,9 +163,10 @@ class AllTests(SynchronousTestCase):
 
     def listening(self, directory: Path) -> dict[str, str] | None:
         """What it says it listens on, wherever its state is."""
-        for path in directory.glob("**/listening.json"):
-            found: dict[str, str] = json.loads(path.read_text("utf-8"))
-            return found
+        for path, data in contents_below(directory):
+            if path.name == "listening.json":
+                found: dict[str, str] = json.loads(data)
+                return found
         return None
 
     def status(self, address: str, path: str = "/readyz") -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import shutil
 import socket
@@ -40,6 +41,9 @@ _AUTHORITY_LISTENERS = (
     "admin_listen",
     "private_listen",
 )
+
+TOKEN = "join.token"
+"""The file of a join token."""
 
 FIRST_CONNECTOR = "c1"
 """What ``svc init`` calls the Connector of ``svc all``."""
@@ -120,11 +124,13 @@ class Files:
 
     def token(self, name: str) -> Path:
         """Where the join token of a node is put."""
-        return self.state(name) / "join.token"
+        return self.state(name) / TOKEN
 
     def tokens(self) -> list[Path]:
         """Every token that was put somewhere."""
-        return sorted(self.directory.glob("**/join.token"))
+        # Path.glob fails where a directory goes meanwhile, as those of roles that run do.
+        places = (Path(place) for place, _, names in os.walk(self.directory) if TOKEN in names)
+        return sorted(place / TOKEN for place in places)
 
     def table(self, name: str) -> dict[str, Any]:
         """What a process is configured with, by dotted path."""
