@@ -13,6 +13,7 @@ from typing import Any
 from attrs import define, field, frozen
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.processes import TIMEOUT_SECS, until
 
 
@@ -60,7 +61,7 @@ class Collector:
     connections: int = 0
     hung: int = 0
     released: threading.Event = field(factory=threading.Event)
-    port: int = field(default=0, init=False)
+    port: int = field(factory=lambda: free_ports()[0], init=False)
     _server: ThreadingHTTPServer | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -72,7 +73,6 @@ class Collector:
         self._server = server = ThreadingHTTPServer(("127.0.0.1", self.port), _request_of(self))
         server.daemon_threads = True
         server.block_on_close = False
-        self.port = int(server.server_address[1])
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
 
     @property
