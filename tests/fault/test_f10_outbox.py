@@ -25,6 +25,7 @@ from tests.fault.queued import Spool
 from tests.fault.tally import Tally, counted, in_long_form
 from tests.support.postgres import connected, empty_database
 from tests.support.proof import proves
+from tests.support.standing_still import stand_still
 
 TALLY = Tally("F10")
 ROWS = counted(300, 10_000)
@@ -60,8 +61,7 @@ class FullQueue(SynchronousTestCase):
 
     def stands_still(self, authority: Child, store: Path) -> bool:
         """Whether it was stopped where it keeps nobody from writing; else it goes on."""
-        authority.signal(signal.SIGSTOP)
-        until("each thread is stopped", lambda: set(_thread_states(authority)) == {"T"})
+        stand_still(authority)
         with closing(sqlite3.connect(store, timeout=0)) as connection:
             try:
                 connection.execute("BEGIN IMMEDIATE")
@@ -199,12 +199,6 @@ class FullQueue(SynchronousTestCase):
         self.check(url, rows)
         query = "SELECT canonical FROM audit_log WHERE event = 'audit.gap'"
         self.assertEqual([json.loads(text) for (text,) in self.select(url, query)], [])
-
-
-def _thread_states(child: Child) -> list[str]:
-    tasks = Path(f"/proc/{child.pid}/task")
-    stats = [task.joinpath("stat").read_text("utf-8", "replace") for task in tasks.iterdir()]
-    return [stat.rpartition(") ")[2][0] for stat in stats]
 
 
 def _on(url: str) -> dict[str, Any]:

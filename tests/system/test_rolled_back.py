@@ -15,6 +15,7 @@ from svc.testing.gateway.gateway import init_gateway
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.support.proof import proves
+from tests.support.standing_still import stand_still
 
 RUN_BY = "make fault"
 
@@ -78,7 +79,7 @@ class RolledBackTests(SynchronousTestCase):
         store = Path(self.gateway.files.store)
         shutil.copy2(kept / "store.db", store.with_name("old"))
         # Whoever opened it amid this would see a third one: today's without its newest records.
-        self.child.signal(signal.SIGSTOP)
+        stand_still(self.child)
         for end in ("-wal", "-shm"):
             store.with_name(store.name + end).unlink(missing_ok=True)
         store.with_name("old").replace(store)
