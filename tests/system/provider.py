@@ -32,6 +32,7 @@ from tests.interop.stage import INSTALLED, NODE
 from tests.support.tools import missing, stock_tool
 
 CLIENT = "svc"
+_ISSUER = re.compile(r"^(https://.*)\n", re.M)
 _FORM = re.compile(r'<form[^>]* action="([^"]+)"(.*?)</form>', re.DOTALL)
 _INPUT = re.compile(r"<input[^>]*>")
 _CANCEL = re.compile(r'<a href="([^"]+)">\[ Cancel \]</a>')
@@ -230,8 +231,8 @@ def provider(directory: Path) -> IdentityProvider:
         log=directory / "provider.log",
     )
     child.start()
-    issuer = until("provider", lambda: re.search(r"^https://.*$", child.text(), re.M), 30, [child])
-    return IdentityProvider(child, issuer[0], certificate)
+    told = until("provider", lambda: _ISSUER.search(child.text()), 30, [child])
+    return IdentityProvider(child, told[1], certificate)
 
 
 def _self_signed(directory: Path) -> tuple[Path, Path]:

@@ -64,7 +64,9 @@ def address_of(child: Child) -> str:
     """The address that ``svc login`` asks its person to open."""
 
     def look() -> str:
-        lines = [line for line in child.text().splitlines() if line.startswith("https://")]
+        # The last line may be half written.
+        whole = child.text().split("\n")[:-1]
+        lines = [line for line in whole if line.startswith("https://")]
         return lines[0] if lines else ""
 
     return until("the address to open", look, alive=[child])

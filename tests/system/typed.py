@@ -51,7 +51,8 @@ class TypedLogin:
         """A line that begins so, waited for."""
 
         def look() -> str:
-            lines = [line for line in self.text().splitlines() if line.startswith(start)]
+            # The last line may be half written.
+            lines = [one for one in self.text().split("\n")[:-1] if one.startswith(start)]
             return lines[0] if lines else ""
 
         return until(f"a line {start}", look)

@@ -151,7 +151,8 @@ def _is_forked(words: Sequence[str]) -> bool:
     return words[2].partition(".")[0] in ("svc", "tests")
 
 
-_CUT = b" (cut)\n"
+CUT = " (cut)"
+"""Ends a line that a process was killed in the midst of, once it is started again."""
 
 
 def _text(data: bytes) -> str:
@@ -167,7 +168,7 @@ def _end_last_line(log: Path) -> int:
     with log.open("a+b") as file:
         size = file.tell()
         file.seek(max(0, size - 1))
-        return size + (file.write(_CUT) if file.read(1) not in (b"", b"\n") else 0)
+        return size + (file.write(f"{CUT}\n".encode()) if file.read(1) not in (b"", b"\n") else 0)
 
 
 def die_with_parent() -> None:
