@@ -193,7 +193,7 @@ class CommandTests(SynchronousTestCase):
         until("the heads", lambda: "WHO" in following.text(), alive=[following])
         here.gateway.operator("groups", "add", "followed")
         until("the record", lambda: "group followed" in following.text(), alive=[following])
-        self.assertEqual(here.gateway.metric(PROXY, OPEN, lane="admin"), 1)
+        here.gateway.await_metric(PROXY, OPEN, 1, lane="admin")
         following.end()
         here.gateway.await_metric(PROXY, OPEN, 0, lane="admin")
 

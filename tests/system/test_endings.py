@@ -309,13 +309,14 @@ class EndingTests(SynchronousTestCase):
             cuts = self.cuts(person, lambda: self.gateway.operator("nodes", "revoke", PROXY))
             for way, cut in cuts.items():
                 self.assertEqual((way, cut.reason), (way, "proxy_revoked"))
-                (end,) = [
-                    record
-                    for record in self.gateway.decision(cut.decision_id)
-                    if record["event"] == "session.abandoned"
-                ]
+                (end,) = until("its end on record", partial(self.abandoned, cut.decision_id))
                 self.assertEqual(end["reason"], "proxy_revoked")
             self.gateway.end()
+
+    def abandoned(self, decision_id: str) -> list[dict[str, Any]]:
+        """The records of the end of a session that its Proxy cannot report."""
+        records = self.gateway.decision(decision_id)
+        return [one for one in records if one["event"] == "session.abandoned"]
 
     def stop(self, role: str) -> None:
         self.gateway.child(role).signal(signal.SIGTERM)

@@ -21,6 +21,9 @@ from tests.system.world import World, sshd, world
 class HandedOverTests(SynchronousTestCase):
     """Four processes, and a resident that has its own session open meanwhile."""
 
+    def setUp(self) -> None:
+        self.await_none()
+
     @property
     def world(self) -> World:
         return world("four")

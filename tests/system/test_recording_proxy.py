@@ -34,6 +34,12 @@ def recorded(text: str, port: str) -> tuple[bytes, bytes]:
     return found[True], found[False]
 
 
+def both(text: str, port: str) -> tuple[bytes, bytes] | None:
+    """The same, once there is a TLS handshake for each of two commands, and what it was for."""
+    sent, came = recorded(text, port)
+    return (sent, came) if sent.count(_CLIENT_HELLO) >= 2 and len(came) > 4096 else None
+
+
 class RecordingTests(TestCase):
     """Enrolling with a password and an app, and signing in with a recovery code."""
 
@@ -48,12 +54,7 @@ class RecordingTests(TestCase):
             login = TypedLogin(laptop, ("--name", "ada", "--json", *first_words(here)))
             login.type(PASSWORD, holder.recovery[0])
             self.assertEqual(json.loads(login.ended())["name"], "ada")
-            sent, came = until(
-                "both sign-ins in the recording",
-                lambda: found if (found := recorded(trace.text(), port))[1] else None,
-            )
-        self.assertGreaterEqual(sent.count(_CLIENT_HELLO), 2, "a TLS handshake for each command")
-        self.assertGreater(len(came), 4096)
+            sent, came = until("both sign-ins in the recording", lambda: both(trace.text(), port))
         seed = holder.totp.secret
         for secret in (PASSWORD, seed, holder.code, *holder.recovery):
             self.assertNotIn(secret.encode(), sent + came)

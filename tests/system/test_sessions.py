@@ -206,6 +206,7 @@ class Sessions:
         """A session moves the series of decisions and sessions, and its end takes gauges to 0."""
         gateway = self.world.gateway
         gateway.await_metric("proxy", "svc_active_sessions", 0)
+        until("no session's row is open", lambda: gateway.status()["open_sessions"] == 0)
         counted = (
             ("proxy", "svc_sessions_total", {"protocol": "tcp"}),
             ("proxy", "svc_request_authorize_total", {"kind": "connect", "decision": "allow"}),
@@ -406,14 +407,19 @@ class FourProcesses(EverySession, SynchronousTestCase):
         until("ssh's endpoint", lambda: ":10022" in log.read_text("utf-8"), 30, [named])
         (host,) = (one for one in person.status()["endpoints"] if one["resource"] == "host")
         self.assertEqual(host["address"].rpartition(":")[2], "10022")
-        (jail,) = (one for one in person.status()["endpoints"] if one["resource"] == "jail")
-        to, _, port = jail["address"].rpartition(":")
-        with contextlib.suppress(OSError), socket.create_connection((to, int(port)), 10) as refused:
+        jail = until("jail's endpoint", partial(self._address, "jail"), alive=[named])
+        with contextlib.suppress(OSError), socket.create_connection(jail, 10) as refused:
             refused.recv(1)
         said = until("the refusal", lambda: re.search('to_see_why="(svc .*?)"', log.read_text()))
         self.assertTrue(said[1].endswith(f" --dir {person.directory}"), said[1])
         told = run(svc_command(*shlex.split(said[1])[1:]), elsewhere).checked().stdout
         self.assertRegex(told, r"policies +closed\n")
+
+    def _address(self, resource: str) -> tuple[str, int] | None:
+        """Where a resource is at the person's side, once it is there."""
+        (one,) = (x for x in self.world.person.status()["endpoints"] if x["resource"] == resource)
+        host, _, port = (one["address"] or "").rpartition(":")
+        return (host, int(port)) if port else None
 
 
 class DirectLanes(_Elsewhere, SynchronousTestCase):  # type: ignore[misc,valid-type]
