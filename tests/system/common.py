@@ -12,7 +12,7 @@ from tests.system.world import around
 
 PROFILE = 'blue "1" \\ é'
 ROLES = (AUTHORITY, PROXY, CONNECTOR)
-VALID_SECS = 4
+VALID_SECS = 10
 _ENVIRON = {"RUST_LOG": "trace", "SVC_PROFILE": json.dumps(PROFILE, ensure_ascii=False)}
 
 

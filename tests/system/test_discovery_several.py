@@ -40,7 +40,7 @@ class SeveralAuthorities(SynchronousTestCase):
         self.gateway = init_gateway(
             [target],
             numbers={
-                "store_lease_secs": 2,
+                "store_lease_secs": 4,
                 "discovery.lease_secs": LEASE_SECS,
                 "discovery.auto_scopes": [LAB],
                 "connector.discovery_sources": [source],
@@ -76,7 +76,7 @@ class SeveralAuthorities(SynchronousTestCase):
             found = self.catalog(authority)
             return all(found.get(id, {}).get("state") == word for id, word in states.items())
 
-        until(f"{authority} has {states}", are_there)
+        until(f"{authority} has {states}", are_there, 3 * LEASE_SECS)
         return found
 
     def recorded(self) -> list[tuple[str, str]]:

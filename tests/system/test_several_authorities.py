@@ -24,7 +24,7 @@ RUN_BY = "make fault"
 
 IS_LONG = os.environ.get("SVC_LONG") == "1"
 KILLS = 10 if IS_LONG else 1
-LEASE_SECS = 2
+LEASE_SECS = 5
 AT_MOST_SECS = LEASE_SECS + 5
 PROCESSES = {"a1": "authority", "a2": "authority2", "a3": "authority3"}
 """By the names that they have among themselves."""
