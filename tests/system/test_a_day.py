@@ -18,7 +18,7 @@ from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.postgres import SETTINGS, PostgresServer
 from svc.testing.gateway.processes import TIMEOUT_SECS, Child, Ran, run, svc_command, until
-from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, SHORT, GatewayTarget
+from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, GatewayTarget
 from tests.support.postgres import connected, programs
 from tests.support.temporary import process_directory
 from tests.support.tools import stock_tool
@@ -31,9 +31,8 @@ from tests.system.world import sshd
 RUN_BY = "make fault"
 
 KINDS = ["postgres", "ssh", "tcp", "web"]
-LEAF_SECS = 24
-"""Of a person's certificate: renewed, with the groups that the provider then says, after 16 s."""
-RELOAD_SECS = float(SHORT["snapshot.reload_secs"])
+LEAF_SECS, RENEWED_SECS = 24, 16
+"""Of a person's certificate; and until it is renewed, with the groups that the provider says."""
 GRANTED_SECS = 12
 PASSWORD = "correct horse"
 SECOND = "proxy2"
@@ -285,7 +284,8 @@ class DayTests(TestCase):
         (first, second) = (self.end_of(log, decision) for decision in (cut, used))
         self.assertEqual((first["reason"], second["reason"]), ("policy_changed", "grant_ended"))
         took = datetime.fromisoformat(first["time"]) - datetime.fromisoformat(left["time"])
-        self.assertTrue(0 <= took.total_seconds() <= RELOAD_SECS + 1, took)
+        # Long before the next renewal, whatever else the machine does.
+        self.assertTrue(0 <= took.total_seconds() <= RENEWED_SECS / 2, took)
         (approved,) = [one for one in of_ada if one["event"] == "access.approve"]
         self.assertEqual(approved["actor"]["id"], ids[LENA])
         (entered,) = [

@@ -70,7 +70,7 @@ class AlteredLogTests(SynchronousTestCase):
             status, body = self.gateway.get(AUTHORITY, "/readyz")
             return status == 503 and reason in body
 
-        until(f"not ready by {reason}", look, 10, [self.child])
+        until(f"not ready by {reason}", look, alive=[self.child])
         before = self.sessions()
         for _ in range(3):
             self.assertFalse(self.is_open())

@@ -121,7 +121,7 @@ class Kills(KillCase):
         connector = self.gateway.child("connector")
         connector.signal(signal.SIGSTOP)
         self.addCleanup(connector.signal, signal.SIGCONT)
-        until("the tunnel is given up", lambda: self.ended("keepalive_failed") == silent + 1, 5)
+        until("the tunnel is given up", lambda: self.ended("keepalive_failed") == silent + 1)
         self.gateway.await_metric("proxy", "svc_active_sessions", 0)
         self.await_rows(0)
         connector.signal(signal.SIGCONT)

@@ -6,7 +6,6 @@ import re
 import socket
 import sqlite3
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -51,7 +50,6 @@ class DisabledPersonTests(SynchronousTestCase):
         self.addCleanup(peer.close)
         piped = ProxySsh(ada, environ=ITSELF)
         piped.open()
-        began = time.monotonic()
         told = gateway.operator("persons", "disable", "ada", "--reason", "left", "--json").json
         self.assertEqual((told["name"], told["changed"], told["open_sessions"]), ("ada", True, 2))
         said = piped.said()
@@ -60,7 +58,6 @@ class DisabledPersonTests(SynchronousTestCase):
                 pass
         except ConnectionResetError:
             pass
-        self.assertLess(time.monotonic() - began, 8)
         piped.close()
         self.assertRegex(
             said, rf"echo: session ended: .*disabled by an operator; reason {DISABLED}"

@@ -228,18 +228,18 @@ class PolicyVersionTests(SynchronousTestCase):
         gateway = self.gateway
         number = int(versions(gateway)[0])
         gateway.set_policy(self.text + "// the next\n")
-        until("in force", lambda: versions(gateway) == (number + 1, number + 1), 5)
+        until("in force", lambda: versions(gateway) == (number + 1, number + 1))
         number = stored(gateway, self.text + "// by another\n") - 1
-        until("in force", lambda: versions(gateway) == (number + 1, number + 1), 5)
+        until("in force", lambda: versions(gateway) == (number + 1, number + 1))
         version = stored(gateway, "permit everything")
         try:
-            until("seen", lambda: versions(gateway) == (number + 1, version), 5)
+            until("seen", lambda: versions(gateway) == (number + 1, version))
             self.assertEqual(gateway.status()["policy_version"], number + 1)
         finally:
             removed(gateway, version)
-        until("seen", lambda: versions(gateway) == (number + 1, number + 1), 5)
+        until("seen", lambda: versions(gateway) == (number + 1, number + 1))
         taken_over(gateway)
-        until("still", lambda: versions(gateway) == (number + 1, number + 1), 5)
+        until("still", lambda: versions(gateway) == (number + 1, number + 1))
 
     @proves("G-ROLE-06")
     def test_history(self) -> None:
@@ -247,7 +247,7 @@ class PolicyVersionTests(SynchronousTestCase):
         gateway, number = self.gateway, int(versions(self.gateway)[0])
         for text in ("// one more\n", "// and another\n"):
             gateway.set_policy(self.text + text)
-        until("in force", lambda: versions(gateway) == (number + 2, number + 2), 5)
+        until("in force", lambda: versions(gateway) == (number + 2, number + 2))
         self.assertEqual(gateway.status()["policy_version"], number + 2)
         history = gateway.operator("policy", "history", "--json").json
         listed = [row["policy_version"] for row in history]
@@ -268,7 +268,7 @@ class PolicyVersionTests(SynchronousTestCase):
             gateway.configure(AUTHORITY, {"snapshot.reload_secs": 1})
             gateway.restart(AUTHORITY)
             gateway.await_tunnels(1)
-        until("the pass", lambda: versions(gateway) == (number + 1, number + 1), 5)
+        until("the pass", lambda: versions(gateway) == (number + 1, number + 1))
 
 
 class BoundTests(SynchronousTestCase):

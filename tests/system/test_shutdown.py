@@ -59,7 +59,7 @@ class ShutdownTests(SynchronousTestCase):
             proxy.signal(signal.SIGTERM)
             began = monotonic()
             until("probes fail", probed, DRAIN_SECS / 2, [proxy])
-            until("the public port is closed", lambda: is_closed(public), 5, [proxy])
+            until("the public port is closed", lambda: is_closed(public), alive=[proxy])
             peer.sendall(b"still here")
             self.assertEqual(peer.recv(10, socket.MSG_WAITALL), b"still here")
         self.assertEqual(proxy.wait(), 0)

@@ -108,7 +108,7 @@ class PassedTests(_Gate, SynchronousTestCase):
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
             self.addCleanup(running.wait)
             self.addCleanup(running.kill)
-            until("the agent", agent.exists, 10)
+            until("the agent", agent.exists)
             options = ["-A", f"-oIdentityAgent={agent}"]
             done = self.ssh('ssh-add -l; test -n "$SSH_AUTH_SOCK"', options=options)
             self.assertEqual((done.status, done.stdout), (0, "The agent has no identities.\n"))
