@@ -21,7 +21,7 @@ _SKIPPED = shutil.ignore_patterns("__pycache__", "dropin.cache", "build", "*.egg
 
 
 def run_python(
-    arguments: Sequence[str], cwd: Path, python: str = sys.executable, seconds: float = 120
+    arguments: Sequence[str], cwd: Path, python: str = sys.executable, seconds: float = 300
 ) -> str:
     """Run Python with *arguments*; what it printed, or AssertionError with all of it.
 

@@ -18,7 +18,7 @@ CANARY = "hunter2canary"
 """Stands where a secret might; no refusal may hold it."""
 
 AT_ONCE = 3
-SECONDS = 30.0
+SECONDS = 90.0
 
 Tree = dict[str, tuple[int, int]]
 """Mode and size of everything in a directory, by path."""
