@@ -168,7 +168,7 @@ class Gateway:
     # The operator
 
     def operator(
-        self, *words: str, stdin: bytes = b"", check: bool = True, seconds: float = 30.0
+        self, *words: str, stdin: bytes = b"", check: bool = True, seconds: float = TIMEOUT_SECS
     ) -> Ran:
         """``svc --config … authority`` with *words*; a failure if it takes longer."""
         config = str(self.files.config(self.child(AUTHORITY).name))

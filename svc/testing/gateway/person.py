@@ -37,7 +37,7 @@ class GatewayPerson:
         self.home.mkdir(mode=0o700, exist_ok=True)
         self.svc("join", "--proxy", proxy, "--ca-pin", pin, stdin=token.encode()).checked()
 
-    def svc(self, *words: str, stdin: bytes = b"", seconds: float = 30.0) -> Ran:
+    def svc(self, *words: str, stdin: bytes = b"", seconds: float = TIMEOUT_SECS) -> Ran:
         """Run one of the person's commands."""
         return run(svc_command(*words), self.home, stdin=stdin, seconds=seconds)
 
