@@ -113,7 +113,7 @@ class OutcomeTests(SynchronousTestCase):
             env=environ,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         self.assertEqual(done.stderr, "")

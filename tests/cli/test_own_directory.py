@@ -101,5 +101,5 @@ class QuestionTests(SynchronousTestCase):
         )
         os.close(its)
         os.write(mine, f"{answer}\n".encode())
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=60)
         return told.decode()

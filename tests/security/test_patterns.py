@@ -21,6 +21,6 @@ class PatternTests(SynchronousTestCase):
     def test_address_is_refused_at_once(self) -> None:
         """A target's address with one wrong mark at its end is refused, not tried for ever."""
         found = subprocess.run(
-            [sys.executable, "-c", _READ], capture_output=True, text=True, timeout=30, check=False
+            [sys.executable, "-c", _READ], capture_output=True, text=True, timeout=60, check=False
         )
         self.assertEqual(found.stdout.strip(), "refused")

@@ -284,7 +284,7 @@ class PsqlTests(DatabaseCase):
             running = self.started("-c", "SELECT pg_sleep(30)")
             until("both wait at the server", lambda: self.sleeping() == 2)
             running.send_signal(signal.SIGINT)
-            _, told = running.communicate(timeout=20)
+            _, told = running.communicate(timeout=60)
             self.assertIn("ERROR:  57014: canceling statement due to user request", told)
             self.assertEqual(self.sleeping(), 1)
             other.cancel()

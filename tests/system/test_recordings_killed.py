@@ -115,7 +115,7 @@ class KilledTests(SynchronousTestCase):
         self.gateway.start("authority")
         running.stdin.write(b"\n")
         running.stdin.flush()
-        running.wait(20)
+        running.wait(60)
         one = self.new("complete")
         printed = self.printed(one)
         self.assertIn("second\r\n", printed)
@@ -125,7 +125,7 @@ class KilledTests(SynchronousTestCase):
     def test_limit(self) -> None:
         """A session that has recorded all it may ends, and its person is told why."""
         running = self.begun("echo first; yes")
-        _, told = running.communicate(timeout=30)
+        _, told = running.communicate(timeout=60)
         self.assertEqual(running.returncode, 255)
         self.assertIn(b"reason recording_failed", told)
         one = self.new("cut_short")

@@ -32,7 +32,7 @@ class SystemdTests(UnitCase):
             return ""
         program = stock_tool("systemctl")
         command = [program, f"--root={self.root}", *(each for each in words if each != "--user")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode:
             raise ServiceRefused(done.stderr)
         return done.stdout
@@ -48,7 +48,7 @@ class SystemdTests(UnitCase):
         for role in (*SERVERS, "client"):
             unit = install(self.machine, self.wanted(role), PROGRAM, PLACES)
             command = [analyze, "--man=no", "verify", str(unit.path)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
             said = [line for line in done.stderr.splitlines() if f"svc-{role}" in line]
             self.assertEqual((done.returncode, said), (0, []), role)
             if role != "client":
@@ -58,7 +58,7 @@ class SystemdTests(UnitCase):
         """What is left open counts less than the limit."""
         limit = f"--threshold={EXPOSURE * 10:.0f}"
         command = [analyze, "--no-pager", "--offline=true", limit, "security", path]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_verify_person(self) -> None:
@@ -70,7 +70,7 @@ class SystemdTests(UnitCase):
         command = [analyze, "--man=no", "--user", "verify", str(unit.path)]
         environ = {"PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": str(self.root)}
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=30, check=False, env=environ
+            command, capture_output=True, text=True, timeout=60, check=False, env=environ
         )
         said = [line for line in done.stderr.splitlines() if "svc-client" in line]
         self.assertEqual(said, [])
