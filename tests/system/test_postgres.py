@@ -280,8 +280,8 @@ class PsqlTests(DatabaseCase):
         host, port = self.where()
         other = psycopg2.connect(host=host, port=port, user="app", dbname="postgres")
         with closing(other), other.cursor() as cursor, ThreadPoolExecutor(1) as threads:
-            waiting = threads.submit(cursor.execute, "SELECT pg_sleep(30)")
-            running = self.started("-c", "SELECT pg_sleep(30)")
+            waiting = threads.submit(cursor.execute, "SELECT pg_sleep(120)")
+            running = self.started("-c", "SELECT pg_sleep(120)")
             until("both wait at the server", lambda: self.sleeping() == 2)
             running.send_signal(signal.SIGINT)
             _, told = running.communicate(timeout=60)
