@@ -48,7 +48,7 @@ when { context has approved_request };
 @id("leads-approve")
 permit (principal in Group::"leads", action == Action::"approveAccess", resource);
 """
-STAYS = "echo here; exec sleep 60"
+STAYS = "echo here; exec sleep 300"
 """What a session runs that only its end stops; with a terminal, so that sshd ends it then."""
 
 
