@@ -78,6 +78,10 @@ class JudgedEntry(NamedTuple):
     hidden: tuple[str, ...]
 
 
+_new = tuple.__new__
+"""By names it would take five times as long, for each entry."""
+
+
 @frozen
 class EntryPattern:
     """How entries are written that differ in nothing that was judged.
@@ -97,32 +101,43 @@ class EntryPattern:
     has_frames: bool
     has_range: bool
 
-    def read(self, text: str, at: int) -> tuple[JudgedEntry, int] | None:
-        """The entry that begins at *at*, and where it ends; None where it is of another form."""
-        found = self.pattern.match(text, at)
-        if found is None or found.end() - at > _LONGEST:  # numbers may be longer
-            return None
-        said = found.groups()
-        hashes, rest = said[: len(self.paths)], said[len(self.paths) :]
-        frames, first, end = "", 0, 0
-        if self.has_frames:
-            frames = rest[1]
-        if self.has_range:
-            first, end = int(rest[-5]), int(rest[-4])
-        entry = JudgedEntry(
-            session=int(rest[-3]),
-            session_n=int(rest[-2]),
-            decision_id=rest[0],
-            is_allowed=self.is_allowed,
-            is_approved=self.is_approved,
-            first=first,
-            end=end,
-            frames=frames,
-            second=rest[-1],
-            paths=self.paths,
-            hidden=hashes if len(hashes) < 2 else tuple(hashes[at] for at in self.order),
-        )
-        return entry, found.end()
+    def read(
+        self, text: str, at: int, most: int, kinds: Sequence[object]
+    ) -> tuple[list[JudgedEntry], list[str], int]:
+        """The entries of this form from *at* on, as :meth:`KnownEntries.read` gives them."""
+        match, paths, order, kind = self.pattern.match, self.paths, self.order, self.kind
+        is_allowed, is_approved, has_range = self.is_allowed, self.is_approved, self.has_range
+        hidden, is_one = len(paths), len(paths) < 2
+        frames_at = hidden + 1 if self.has_frames else 0
+        entries, written, after = list[JudgedEntry](), list[str](), at
+        while (found := match(text, at)) is not None:
+            end, said = found.end(), found.groups()
+            session = int(said[-3])
+            if end - at > _LONGEST:  # numbers may be longer
+                break
+            if session >= len(kinds) or kinds[session] is not kind:
+                break
+            hashes = said[:hidden]
+            values = (
+                session,
+                int(said[-2]),
+                said[hidden],
+                is_allowed,
+                is_approved,
+                int(said[-5]) if has_range else 0,
+                int(said[-4]) if has_range else 0,
+                said[frames_at] if frames_at else "",
+                said[-1],
+                paths,
+                hashes if is_one else tuple([hashes[place] for place in order]),
+            )
+            entries.append(_new(JudgedEntry, values))
+            written.append(text[at:end])
+            after = end
+            if len(entries) == most or text[end : end + 1] != ",":
+                break
+            at = end + 1
+        return entries, written, after
 
 
 @define
@@ -133,17 +148,29 @@ class KnownEntries:
     _seen: dict[tuple[int, str], None] = field(factory=dict, init=False)
     _credit: int = field(default=_PRICE * MOST_FORMS, init=False)
 
-    def read(self, text: str, at: int) -> tuple[EntryPattern, JudgedEntry, int] | None:
-        """The entry of *text* that begins at *at*, its form, and where it ends."""
+    def read(
+        self, text: str, at: int, most: int, kinds: Sequence[object]
+    ) -> tuple[list[JudgedEntry], list[str], int]:
+        """The entries from *at* on that are of one known form, up to the first that is not.
+
+        Args:
+            text: A list of entries, or what may be one.
+            at: Where an entry would begin.
+            most: How many there may be.
+            kinds: Of the sessions of the batch.
+
+        Returns:
+            The entries, how each is written, and where what follows them begins.
+        """
         known = self._known
         for place, form in enumerate(known):
-            found = form.read(text, at)
-            if found is not None:
+            found = form.read(text, at, most, kinds)
+            if found[0]:
                 if place:
                     # Another thread may do the same: then one of both is forgotten.
                     self._known = (form, *known[:place], *known[place + 1 :])
-                return form, *found
-        return None
+                return found
+        return [], [], at
 
     def judged(
         self, text: str, entry: Mapping[str, Any], kind: object, paths: Sequence[str]

@@ -42,8 +42,8 @@ from svc.model.canonical import MAX_DEPTH, is_shallow
 from svc.model.ids import is_random_id
 from svc.model.policy.access import MAX_LEVELS, fact_from_form
 from svc.model.policy.requested import APPROVED_REQUEST
-from svc.model.session.ranges import MAX_RANGE, RequestRange
-from svc.model.session.recorded import RangedRecord
+from svc.model.session.ranges import MAX_RANGE, entry_of
+from svc.model.session.recorded import RangedRecords
 from svc.model.session.session import Session
 
 _NO_FRAMES = bytes(32)
@@ -85,7 +85,7 @@ class CheckedBatch:
     """
 
     ids: tuple[str, ...]
-    ranged: tuple[RangedRecord, ...] = field(repr=False)
+    ranged: tuple[RangedRecords, ...] = field(repr=False)
     sampled: tuple[SampledAllow, ...] = field(repr=False)
 
 
@@ -119,7 +119,7 @@ class BatchChecks:
         of_header = [self._kind_of(one, origin) for one in headers]
         entries, written = self._entries(texts[ENTRIES], of_header, claims)
         claims.check_entries([one.encode() for one in written])
-        claims.check_numbers((one.session, one.session_n) for one in entries)
+        claims.check_numbers([one[:2] for one in entries])
         check_values(texts[VALUES], entries)
         ids = sorted({one.decision_id for one in entries})
         if len(ids) != len(entries):
@@ -127,10 +127,9 @@ class BatchChecks:
         filed = record.get("decision_id"), record["batch"]["last_id"]
         if filed != (least_id(ids[0]), greatest_id(ids[-1])):
             raise Malformed("request batch: it is not filed under the ids of its decisions")
-        uids = [one.session_uid for one in headers]
         return CheckedBatch(
             ids=tuple(ids),
-            ranged=tuple(_ranged(uids[one.session], one) for one in entries),
+            ranged=_ranged(headers, claims, entries),
             sampled=self._sampled(headers, entries, written, texts[VALUES]),
         )
 
@@ -152,14 +151,20 @@ class BatchChecks:
         digits, at = origin_digits(claims.place.origin), 1
         entries, written = list[JudgedEntry](), list[str]()
         while text[:1] == "[":
-            begin = at
+            run, texts, end = self.forms.read(text, at, claims.count - len(entries), of_header)
             try:
-                entry, at = self._entry(text, at, of_header, digits)
+                for entry in run:
+                    _check_cut_out(entry, digits)
+                    entries.append(entry)
+                if not run:
+                    entry, end = self._entry(text, at, of_header, digits)
+                    entries.append(entry)
+                    texts = [text[at:end]]
             except Malformed as refused:
                 what = refused.text.removeprefix("audit row: ")
                 raise Malformed(f"request batch: entry {len(entries)}: {what}") from None
-            entries.append(entry)
-            written.append(text[begin:at])
+            written += texts
+            at = end
             if len(entries) == claims.count or text[at : at + 1] != ",":
                 break  # a comma behind the last is not passed over: the list would be none
             at += 1
@@ -170,13 +175,7 @@ class BatchChecks:
     def _entry(
         self, text: str, at: int, of_header: Sequence[GatedKind], digits: str
     ) -> tuple[JudgedEntry, int]:
-        """The entry that begins at *at*, and where it ends."""
-        found = self.forms.read(text, at)
-        if found is not None:
-            form, entry, end = found
-            if entry.session < len(of_header) and form.kind is of_header[entry.session]:
-                _check_cut_out(entry, digits)
-                return entry, end
+        """The entry that begins at *at*, of no known form, and where it ends."""
         whole, end = read_item(text, at)
         written = text[at:end]
         if not is_shallow(whole, _MOST_LEVELS):
@@ -245,24 +244,40 @@ def _read(entry: Mapping[str, Any], paths: Sequence[str]) -> JudgedEntry:
     )
 
 
-def _ranged(uid: str, entry: JudgedEntry) -> RangedRecord:
-    """What an entry says of its session.
+def _ranged(
+    headers: Sequence[RequestHeader], claims: BatchClaims, entries: Sequence[JudgedEntry]
+) -> tuple[RangedRecords, ...]:
+    """What the entries of each header, whose numbers were checked, say of their session.
 
     A request that does not say which bytes it is about matches no checkpoint.
     """
-    tags = bytes.fromhex(entry.frames) if entry.frames else _NO_FRAMES
-    size = entry.end - entry.first
-    range_ = RequestRange(n=entry.session_n, offset=entry.first, size=size, tags=tags)
-    return RangedRecord(uid, range_, entry.is_allowed)
+    found: dict[int, list[bytes]] = {}
+    for one in entries:
+        tags = bytes.fromhex(one.frames) if one.frames else _NO_FRAMES
+        first = one.first
+        entry = entry_of(one.session_n, first, one.end - first, tags, one.is_allowed)
+        known = found.get(one.session)
+        if known is None:
+            found[one.session] = [entry]
+        else:
+            known.append(entry)
+    return tuple(
+        [
+            RangedRecords(headers[at].session_uid, claims.spans[at][0], run)
+            for at, run in found.items()
+        ]
+    )
 
 
 def _check_cut_out(entry: JudgedEntry, digits: str) -> None:
     """Check what the form of an entry does not say."""
-    if not entry.decision_id.startswith(digits):
+    _, _, decision_id, _, _, first, end, _, second, _, _ = entry
+    if not decision_id.startswith(digits):
         raise Malformed("its decision id is not one of its Proxy's")
-    if not is_second(entry.second):
+    if not is_second(second):
         raise Malformed("the time is malformed")
-    _check_range(entry.first, entry.end)
+    if end > LARGEST or not 0 <= end - first <= MAX_RANGE:  # neither is below 0 in a form
+        raise Malformed("its range is malformed")
 
 
 @lru_cache(maxsize=64)

@@ -58,7 +58,7 @@ from svc.model.cluster.agent import caller_kind
 from svc.model.cluster.node import Node
 from svc.model.ids import is_agent_id, is_opaque_id
 from svc.model.policy.terms import AttributeTerm
-from svc.model.session.recorded import RangedRecord
+from svc.model.session.recorded import RangedRecords
 from svc.model.signing import BadSignature
 from svc.ratelimit.limits import BUDGETS
 
@@ -154,7 +154,7 @@ class ValidRow:
     ids: tuple[str, ...] = field(default=(), repr=False)
     """Of the decisions in a batch, ascending."""
 
-    ranged: tuple[RangedRecord, ...] = ()
+    ranged: tuple[RangedRecords, ...] = ()
     sampled: tuple[SampledAllow, ...] = field(default=(), repr=False)
 
     former: Mapping[str, int] = field(factory=dict)

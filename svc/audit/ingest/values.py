@@ -32,25 +32,26 @@ def check_values(text: str, entries: Sequence[JudgedEntry]) -> None:
 
 def _are_hidden(text: str, entries: Sequence[JudgedEntry]) -> bool:
     """Whether the values are those, and written as nearly all are; it says yes or nothing."""
-    found = _VALUE_TEXT.findall(text)
-    written = ",".join([f'[{at},"{path}","{salt}","{value}"]' for at, path, salt, value in found])
-    if f"[{written}]" != text:
-        return False
     due = [
-        (str(index), path, hashed)
+        (index, path, hashed)
         for index, entry in enumerate(entries)
         for path, hashed in zip(entry.paths, entry.hidden, strict=True)
     ]
-    known, hidden = dict[tuple[str, str], bytes](), list[tuple[str, str, str]]()
+    found = _VALUE_TEXT.findall(text)
+    if len(found) != len(due):
+        return False
+    known, written = dict[tuple[str, str], bytes](), list[str]()
     try:
-        for at, path, salt, value in found:
+        for (_, path, salt, value), (index, due_path, due_hash) in zip(found, due, strict=True):
             hashed = known.get((path, value))
             if hashed is None:
                 hashed = known[path, value] = hashed_value(path, value.replace('\\"', '"'))
-            hidden.append((at, path, salted_hash(bytes.fromhex(salt), hashed)))
+            if path != due_path or salted_hash(bytes.fromhex(salt), hashed) != due_hash:
+                return False
+            written.append(f'[{index},"{path}","{salt}","{value}"]')
     except Malformed:
         return False
-    return hidden == due
+    return f"[{','.join(written)}]" == text
 
 
 def check_each_value(text: str, entries: Sequence[JudgedEntry]) -> None:

@@ -33,7 +33,7 @@ from svc.model.audit.replay import (
     ranges,
 )
 from svc.model.canonical import Json
-from svc.model.session.recorded import RangedRecord
+from svc.model.session.recorded import RangedRecords
 
 
 @frozen
@@ -48,7 +48,7 @@ class AppliedRows:
 
     appended: int
     held: tuple[tuple[QueuedRow, RowVerdict], ...]
-    requests: tuple[RangedRecord, ...] = ()
+    requests: tuple[RangedRecords, ...] = ()
     sampled: tuple[SampledAllow, ...] = ()
 
 
@@ -77,7 +77,7 @@ class QueueTransaction:
     _accepted: list[AcceptedRow] = field(factory=list, init=False)
     _events: set[str] = field(factory=set, init=False)
     _ids: set[str] = field(factory=set, init=False)
-    _requests: list[RangedRecord] = field(factory=list, init=False)
+    _requests: list[RangedRecords] = field(factory=list, init=False)
     _sampled: list[SampledAllow] = field(factory=list, init=False)
 
     def take_all(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> None:

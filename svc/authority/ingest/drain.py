@@ -32,7 +32,7 @@ from svc.errors import AlreadyExists, AuditBroken, LeaseLost, StoreUnavailable, 
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.outbox import Hold, QueuedRow
 from svc.model.audit.replay import GAP_SECS
-from svc.model.session.recorded import RangedRecord
+from svc.model.session.recorded import RangedRecords
 from svc.model.session.session import Session
 from svc.runtime.services import AsyncService, BackgroundTasks
 from svc.runtime.threads import InThread, inline
@@ -54,7 +54,7 @@ _SESSIONS = 4096
 _log = Logger(namespace="svc_authority")
 
 
-async def _nobody(_: Iterable[RangedRecord]) -> None:
+async def _nobody(_: Iterable[RangedRecords]) -> None:
     """Where no kind has a gate."""
 
 
@@ -106,7 +106,7 @@ class QueueConsumer:
     now: Callable[[], float]
     held: Callable[[str], object]
     may_write: WriteRights = MAY_WRITE
-    recorded: Callable[[Iterable[RangedRecord]], Awaitable[object]] = _nobody
+    recorded: Callable[[Iterable[RangedRecords]], Awaitable[object]] = _nobody
     pick: Pick = pick_none
     decide_again: Callable[[Iterable[SampledAllow]], Awaitable[object]] = _never_again
     in_thread: InThread = inline

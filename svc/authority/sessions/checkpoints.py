@@ -48,7 +48,7 @@ from svc.model.session.checkpoint import (
     SessionCheckpoint,
 )
 from svc.model.session.grant import Grant
-from svc.model.session.recorded import MISSING, RangedRecord, RecordedChain
+from svc.model.session.recorded import MISSING, RangedRecords, RecordedChain
 from svc.model.session.request import SessionRequest
 from svc.model.session.session import Session, SessionState
 from svc.model.signing import Purpose, Signed, verify
@@ -144,18 +144,17 @@ class GatedSessions:
             ends_at=grant.end_before_ms / 1000,
         )
 
-    async def recorded(self, requests: Iterable[RangedRecord]) -> None:
+    async def recorded(self, requests: Iterable[RangedRecords]) -> None:
         """Take records that are in the log now, in their order.
 
         Raises:
             SvcError: a mismatch is not on record yet; it is written at the next call, or the next
                 checkpoint.
         """
-        for one in requests:
-            if one.session_uid in self._mismatched:
-                continue
-            chain = self._tracked(one.session_uid).chain
-            self._judged(one.session_uid, chain.record(one.range_, one.allowed, self.now()))
+        now = self.now()
+        for uid, first, entries in requests:
+            if uid not in self._mismatched:
+                self._judged(uid, self._tracked(uid).chain.record(first, entries, now))
         # Not before all are taken: a record left out would be missed in a session that is good.
         await self.trust.write()
 

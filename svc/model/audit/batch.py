@@ -338,8 +338,9 @@ class BatchClaims:
             Malformed: naming what is not.
         """
         due = [first for first, _ in self.spans]
+        most = len(due)
         for at, number in entries:
-            if type(at) is not int or not 0 <= at < len(due):
+            if type(at) is not int or not 0 <= at < most:
                 raise Malformed("request batch: an entry is of no session of the batch")
             if type(number) is not int or number != due[at]:
                 raise Malformed(

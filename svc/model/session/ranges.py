@@ -70,14 +70,23 @@ def first_head(session_uid: str) -> bytes:
     return sha256(_CHAIN + bytes.fromhex(session_uid)).digest()
 
 
+entry_of = _ENTRY.pack
+"""``entry_of(n, offset, size, tags, allowed)``: one decision as it is chained."""
+
+
 def next_head(head: bytes, range_: RequestRange, allowed: bool) -> bytes:
     """The head after one more decision."""
-    entry = _ENTRY.pack(range_.n, range_.offset, range_.size, range_.tags, allowed)
-    return _chained(head, entry)
+    entry = entry_of(range_.n, range_.offset, range_.size, range_.tags, allowed)
+    return heads_after(head, (entry,))[0]
 
 
-def _chained(head: bytes, entry: bytes) -> bytes:
-    return sha256(_CHAIN + head + entry).digest()
+def heads_after(head: bytes, entries: Iterable[bytes]) -> list[bytes]:
+    """The head after each of some more decisions."""
+    found = []
+    for entry in entries:
+        head = sha256(_CHAIN + head + entry).digest()
+        found.append(head)
+    return found
 
 
 Request = tuple[int, bool, int]
@@ -312,8 +321,8 @@ class RequestChain:
         while pending and pending[0].offset + pending[0].size <= received:
             one = pending.popleft()
             tags = self.marks.digest(one.offset, one.size)
-            entry = _ENTRY.pack(one.n, one.offset, one.size, tags, one.allowed)
-            self.head = _chained(self.head, entry)
+            entry = entry_of(one.n, one.offset, one.size, tags, one.allowed)
+            self.head = sha256(_CHAIN + self.head + entry).digest()
             self.count = one.n
         first = min(self._passed, received)
         self.marks.drop(min(first, pending[0].offset) if pending else first)

@@ -7,12 +7,13 @@ other: a checkpoint is settled once all records up to it have come.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from attrs import define, field
 
 from svc.model.session.checkpoint import SessionCheckpoint
-from svc.model.session.ranges import RequestRange, first_head, next_head
+from svc.model.session.ranges import first_head, heads_after
 
 MISSING = "missing_record"
 EXTRA = "extra_record"
@@ -27,17 +28,17 @@ MAX_CLAIMS = 64
 _HEAD = 32
 
 
-class RangedRecord(NamedTuple):
-    """What the record of a request says of its session.
+class RangedRecords(NamedTuple):
+    """What the records of requests that follow one another say of their session.
 
     Attributes:
-        range_: Which decision it was, and about which bytes.
-        allowed: Whether it was allowed.
+        first: The number of the first one in its session.
+        entries: Of each, what it says of its decision: see ``svc.model.session.ranges.entry_of``.
     """
 
     session_uid: str
-    range_: RequestRange
-    allowed: bool
+    first: int
+    entries: Sequence[bytes]
 
 
 @define
@@ -61,7 +62,8 @@ class RecordedChain:
     _adopted_at: int = field(default=0, init=False)
     _head: bytes = field(init=False)
     _heads: bytearray = field(factory=bytearray, init=False)
-    _early: deque[tuple[RequestRange, bool]] = field(factory=deque, init=False)
+    _early: deque[tuple[int, Sequence[bytes]]] = field(factory=deque, init=False)
+    _early_count: int = field(default=0, init=False)
     _claims: deque[tuple[SessionCheckpoint, float]] = field(factory=deque, init=False)
     _last_n: int = field(default=0, init=False)
     _whole: int | None = field(default=None, init=False)
@@ -75,23 +77,35 @@ class RecordedChain:
         """When the oldest checkpoint came that waits for records; None: none does."""
         return self._claims[0][1] if self._claims else None
 
-    def record(self, range_: RequestRange, allowed: bool, now: float) -> str:
-        """Take the next record; a word where it cannot be true."""
+    def record(self, first: int, entries: Sequence[bytes], now: float) -> str:
+        """Take the next records; a word where they cannot be true.
+
+        Args:
+            first: The number of the first one.
+            entries: As :class:`RangedRecords` has them.
+            now: When they came.
+        """
         self.touched_at = now
         if self.is_adopted:
-            if len(self._early) < MAX_UNSETTLED:
-                self._early.append((range_, allowed))
+            if self._early_count < MAX_UNSETTLED:
+                self._early.append((first, entries))
+                self._early_count += len(entries)
             return ""
-        if range_.n <= self._adopted_at:
-            return ""  # its checkpoint was believed before it came from the spool
-        if range_.n != self._recorded + 1:
-            return MISSING if range_.n > self._recorded else EXTRA
-        if self._whole is not None and range_.n > self._whole:
+        if first <= self._adopted_at:
+            # Their checkpoint was believed before they came from the spool.
+            entries = entries[self._adopted_at + 1 - first :]
+            first = self._adopted_at + 1
+        if not entries:
+            return ""
+        if first != self._recorded + 1:
+            return MISSING if first > self._recorded else EXTRA
+        last = self._recorded + len(entries)
+        if self._whole is not None and last > self._whole:
             return EXTRA
-        if len(self._heads) < MAX_UNSETTLED * _HEAD:
-            newest = bytes(self._heads[-_HEAD:]) or self._head
-            self._heads += next_head(newest, range_, allowed)
-        self._recorded = range_.n
+        room = MAX_UNSETTLED - len(self._heads) // _HEAD
+        newest = bytes(self._heads[-_HEAD:]) or self._head
+        self._heads += b"".join(heads_after(newest, entries[:room]))
+        self._recorded = last
         return self._settle()
 
     def checkpoint(self, one: SessionCheckpoint, now: float) -> str:
@@ -114,9 +128,9 @@ class RecordedChain:
         self.is_adopted = False
         self._settled = self._recorded = self._adopted_at = one.decisions
         self._head, self.settled_at = one.head, now
-        early, self._early = self._early, deque()
-        for range_, allowed in early:
-            word = self.record(range_, allowed, now)
+        early, self._early, self._early_count = self._early, deque(), 0
+        for first, entries in early:
+            word = self.record(first, entries, now)
             if word:
                 return word
         return ""

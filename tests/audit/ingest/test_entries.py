@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.ingest.entries import KnownEntries
+from svc.audit.ingest.entries import JudgedEntry, KnownEntries
 from svc.audit.ingest.facts import fact_forms
 from svc.audit.ingest.requests import BatchChecks, CheckedBatch, GatedKind
 from svc.audit.spool.entry_forms import seal_request
@@ -97,6 +97,13 @@ def judged(checking: BatchChecks, entries: list[SealedRequest]) -> CheckedBatch 
         return refused.text
     read_batch(record, beside)  # whoever verifies the log reads what was let in
     return found
+
+
+def read(known: KnownEntries, entry: str) -> tuple[JudgedEntry, int] | None:
+    """An entry in a list, and where it ends; None where it is of no known form."""
+    found, written, end = known.read(f"[{entry}]", 1, 1, [KIND])
+    assert written == [entry][: len(found)]
+    return (found[0], end) if found else None
 
 
 def with_now(request: SealedRequest, at: int, text: str) -> SealedRequest:
@@ -212,9 +219,9 @@ class EntriesTests(SynchronousTestCase):
             [found] = [sealed(one, at, decision="deny", **ranged)]
             text = found.text(0, at + 1)
             judged(checks(known), [found])
-        read = known.read(f"[{text}]", 1)
-        assert read is not None
-        entry, end = read[1:]
+        found_again = read(known, text)
+        assert found_again is not None
+        entry, end = found_again
         self.assertEqual((end, entry.session_n, entry.is_allowed), (len(text) + 1, 3, False))
         self.assertEqual((entry.first, entry.end, entry.frames), (3, 12, (b"t" * 32).hex()))
         paths = ("request.context.client_address", "request.context.proxy_reported.agent")
@@ -226,9 +233,9 @@ class EntriesTests(SynchronousTestCase):
         for at in range(3):
             judged(checks(known), [with_now(sealed(one, at, decision="deny"), at, records_of("1"))])
         alike = with_now(sealed(one, 3, decision="deny"), 3, records_of("12"))
-        self.assertIsNotNone(known.read(f"[{alike.text(0, 4)}]", 1))
+        self.assertIsNotNone(read(known, alike.text(0, 4)))
         long = with_now(sealed(one, 9, decision="deny"), 9, records_of("9" * 15))
-        self.assertIsNone(known.read(f"[{long.text(0, 4)}]", 1))
+        self.assertIsNone(read(known, long.text(0, 4)))
 
     def test_many_numbers(self) -> None:
         """An entry with many numbers is not remembered: each makes its pattern dearer."""
@@ -239,7 +246,7 @@ class EntriesTests(SynchronousTestCase):
                 [with_now(sealed(one, at, decision="deny"), at, records_of("1", 100, ""))],
             )
         alike = with_now(sealed(one, 3, decision="deny"), 3, records_of("1", 100, ""))
-        self.assertIsNone(known.read(f"[{alike.text(0, 4)}]", 1))
+        self.assertIsNone(read(known, alike.text(0, 4)))
 
     def test_forms_are_made_at_a_price(self) -> None:
         """Whoever writes few entries in each of many forms has forms made for few of them."""
@@ -247,9 +254,8 @@ class EntriesTests(SynchronousTestCase):
         for at in range(100):
             for again in range(3):
                 entry = sealed(one, 3 * at + again, text=f"x{at}", decision="deny")
-                text = f"[{entry.text(0, again + 1)}]"
                 if again == 2:
-                    made.append(known.read(text, 1) is not None)
+                    made.append(read(known, entry.text(0, again + 1)) is not None)
                 self.assertNotIsInstance(judged(checks(known), [entry]), str)
         self.assertEqual(made[:20], [True] * 20)
         self.assertLess(sum(made[50:]), 10)

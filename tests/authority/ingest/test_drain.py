@@ -14,7 +14,7 @@ from svc.authority.ingest.drain import BATCH
 from svc.errors import StoreUnavailable
 from svc.interfaces.store import ITransaction
 from svc.model.audit.spool import SpoolRow
-from svc.model.session.recorded import RangedRecord
+from svc.model.session.recorded import RangedRecords
 from tests.authority.house import House, value_of
 from tests.authority.spools import Leader, Origin, Reading, Writing
 
@@ -100,9 +100,9 @@ class UnansweredTests(SynchronousTestCase):
         self.leader.inject(self.origin.first)
         self.leader.drain()
 
-    async def hear(self, requests: Iterable[RangedRecord]) -> None:
+    async def hear(self, requests: Iterable[RangedRecords]) -> None:
         """What is held against the checkpoints of a session."""
-        self.told += [one.range_.n for one in requests]
+        self.told += [one.first + at for one in requests for at in range(len(one.entries))]
 
     def batch(self, count: int) -> SpoolRow:
         """The next requests of the session."""
@@ -135,7 +135,7 @@ class UnansweredTests(SynchronousTestCase):
     def test_a_defect_behind_the_write(self) -> None:
         """What goes wrong once rows are in the log says nothing against the rows."""
 
-        async def breaks(requests: Iterable[RangedRecord]) -> None:
+        async def breaks(requests: Iterable[RangedRecords]) -> None:
             raise TypeError("a defect")
 
         self.leader.drains = evolve(self.leader.drains, recorded=breaks)

@@ -22,8 +22,8 @@ from svc.messages.session import decode_grant, decode_request
 from svc.model.principal import Role
 from svc.model.session.checkpoint import GATED_MS, SessionCheckpoint
 from svc.model.session.incidents import DAY_SECS, MOST_INCIDENTS
-from svc.model.session.ranges import RequestRange, first_head, next_head
-from svc.model.session.recorded import RangedRecord
+from svc.model.session.ranges import RequestRange, entry_of, first_head, next_head
+from svc.model.session.recorded import RangedRecords
 from svc.model.signing import Purpose, Signed, sign
 from tests.authority.access.test_requests import ZED
 from tests.authority.access.test_requests import Case as RequestCase
@@ -32,6 +32,11 @@ from tests.authority.spools import Reading
 from tests.pki.support import CLUSTER
 
 ONE = RequestRange(n=1, offset=0, size=9, tags=bytes(32))
+
+
+def recorded(uid: str, range_: RequestRange, *, allowed: bool = True) -> RangedRecords:
+    """The record of one decision."""
+    return RangedRecords(uid, range_.n, [entry_of(*range_, allowed)])
 
 
 class CheckpointTests(SynchronousTestCase):
@@ -88,9 +93,7 @@ class CheckpointTests(SynchronousTestCase):
         return str(caught.exception.reason)
 
     def record(self, *ranges: RequestRange, allowed: bool = True) -> None:
-        requests = [
-            RangedRecord(session_uid=self.uid, range_=one, allowed=allowed) for one in ranges
-        ]
+        requests = [recorded(self.uid, one, allowed=allowed) for one in ranges]
         value_of(self.gated.recorded(requests))
 
     def mismatches(self) -> list[str]:
@@ -371,13 +374,13 @@ class CheckpointTests(SynchronousTestCase):
         other = self.house.ask(self.house.ada, half=bytes(32), session_uid="5" * 32)
         value_of(self.issuance.authorize(other, self.proxy))
         told = [
-            RangedRecord(session_uid=self.uid, range_=ONE._replace(n=2), allowed=True),
-            RangedRecord(session_uid="5" * 32, range_=ONE, allowed=True),
+            recorded(self.uid, ONE._replace(n=2)),
+            recorded("5" * 32, ONE),
         ]
         self.house.store.mood = "down"
         self.failureResultOf(Deferred.fromCoroutine(self.gated.recorded(told)), SvcError)
         self.house.store.mood = "well"
-        two = RangedRecord(session_uid="5" * 32, range_=ONE._replace(n=2), allowed=True)
+        two = recorded("5" * 32, ONE._replace(n=2))
         value_of(self.gated.recorded([two]))
         found = [one for one in self.house.records() if one["event"] == "session.mismatch"]
         self.assertEqual([one["session_uid"] for one in found], [self.uid])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.session.checkpoint import SessionCheckpoint
-from svc.model.session.ranges import RequestRange, first_head, next_head
+from svc.model.session.ranges import RequestRange, entry_of, first_head, next_head
 from svc.model.session.recorded import DIFFERENT, EXTRA, MISSING, RecordedChain
 
 UID = "1" * 32
@@ -45,7 +45,12 @@ class RecordedTests(SynchronousTestCase):
         self.chain = RecordedChain(UID, 0.0)
 
     def record(self, *decided: tuple[RequestRange, bool], at: float = 1.0) -> list[str]:
-        return [self.chain.record(range_, allowed, at) for range_, allowed in decided]
+        return [self.run_of(one, at=at) for one in decided]
+
+    def run_of(self, *decided: tuple[RequestRange, bool], at: float = 1.0) -> str:
+        """Record these, which follow one another, at once."""
+        entries = [entry_of(*range_, allowed) for range_, allowed in decided]
+        return self.chain.record(decided[0][0].n, entries, at)
 
     @given(st.lists(st.sampled_from("rc"), max_size=30))
     def test_whatever_comes_first(self, order: list[str]) -> None:
@@ -62,6 +67,29 @@ class RecordedTests(SynchronousTestCase):
                 self.assertEqual(self.chain.checkpoint(one, float(number)), "")
         self.assertEqual(self.record(*decided[recorded:]), [""] * (40 - recorded))
         self.assertIsNone(self.chain.owed_since)
+
+    @given(st.data())
+    def test_at_once(self, data: st.DataObject) -> None:
+        """Records that come together say what they say one by one."""
+        decided, covered = requests(9), data.draw(st.integers(0, 9))
+        adopted = data.draw(st.booleans())
+        whole = data.draw(st.none() | st.integers(0, 9))
+        begin, cut = data.draw(st.integers(0, 3)), data.draw(st.integers(4, 8))
+        words = []
+        for split in (True, False):
+            self.chain = RecordedChain(UID, 0.0, is_adopted=adopted)
+            runs = [decided[begin:cut], decided[cut:]]
+            if split:
+                runs = [[one] for run in runs for one in run]
+            said = [self.run_of(*run) for run in runs[: len(runs) // 2]]
+            said.append(self.chain.checkpoint(checkpoint(1, decided[:covered]), 2.0))
+            said += [self.run_of(*run) for run in runs[len(runs) // 2 :]]
+            said.append(self.chain.checkpoint(checkpoint(2, decided), 3.0))
+            if whole is not None:
+                last = checkpoint(3, decided[:whole], last=True, whole=True)
+                said.append(self.chain.checkpoint(last, 4.0))
+            words.append(next((one for one in said if one), ""))
+        self.assertEqual(*words)
 
     def test_settled(self) -> None:
         """By the time at which a checkpoint came, once its last record is there."""
