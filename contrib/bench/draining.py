@@ -22,6 +22,7 @@ from svc.audit.ingest.requests import GatedKind
 from svc.audit.ingest.validate import may_write_with
 from svc.audit.log.kind_events import kind_events
 from svc.audit.log.record import Sealer
+from svc.audit.spool.entry_forms import seal_request
 from svc.audit.spool.rows import RowMaker
 from svc.audit.state.in_force import StateLedger
 from svc.authority.ingest.drain import BATCH, QueueConsumer
@@ -199,7 +200,10 @@ async def _batches(store: IStore, recorder: Recorder, maker: RowMaker, count: in
     first = maker.row(maker.opening(spool_id, ()), SpoolPlace(spool_id, 1, GENESIS))
     rows = [Offered(row=first, origin=_ORIGIN, spool_id=spool_id, n=1)]
     for n in range(2, count // SESSIONS + 2):
-        sealed = [maker.sealed(request(one, ids)) for one in sessions]
+        sealed = [
+            seal_request(request(one, ids), maker.sealer.entropy, maker.sealer.facts)
+            for one in sessions
+        ]
         place = SpoolPlace(spool_id, n, row_hash(rows[-1].row.canonical))
         numbers: dict[SessionNumbers, int] = {}
         row = maker.batch(sealed, place, numbers)

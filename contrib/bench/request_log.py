@@ -18,6 +18,7 @@ from attrs import define, field
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from svc.audit.log.record import Sealer, seal
+from svc.audit.spool.entry_forms import seal_request
 from svc.audit.spool.rows import RowMaker
 from svc.kinds.postgres.terms import DATABASE, QUERY, ROLE, TERMS
 from svc.model.audit.decision_ids import DecisionIds
@@ -118,7 +119,7 @@ class RequestLog:
         spool_id, tip = random_id(os.urandom), GENESIS
         for number, first in enumerate(range(0, count, ENTRIES), 1):
             sealed = [
-                self._maker.sealed(self._record(n))
+                seal_request(self._record(n), os.urandom, self._maker.sealer.facts)
                 for n in range(first, min(first + ENTRIES, count))
             ]
             numbers: dict[SessionNumbers, int] = {}

@@ -13,6 +13,7 @@ from svc.audit.ingest.requests import GatedKind
 from svc.audit.ingest.validate import may_write_with
 from svc.audit.log.kind_events import kind_events
 from svc.audit.log.record import Sealer
+from svc.audit.spool.entry_forms import seal_request
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.drain import QueueConsumer
@@ -35,7 +36,7 @@ from svc.model.audit.events import (
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Offered, QueuedRow
 from svc.model.audit.record import Actor, AuditRecord, Event
-from svc.model.audit.request import RequestRecord, SessionNumbers
+from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
 from svc.model.audit.spool import SpoolPlace, SpoolRow, read_place, row_hash, row_signer
 from svc.model.canonical import Json
 from svc.model.ids import event_id, random_id
@@ -175,9 +176,13 @@ class Origin:
         )
         return evolve(made, **more)
 
+    def sealed(self, made: RequestRecord) -> SealedRequest:
+        """A request as an entry of a batch."""
+        return seal_request(made, self.maker.sealer.entropy, self.maker.sealer.facts)
+
     def batch(self, *requests: RequestRecord) -> SpoolRow:
         """The row of requests that were decided together."""
-        sealed = [self.maker.sealed(one) for one in requests]
+        sealed = [self.sealed(one) for one in requests]
         place, numbers = SpoolPlace(self.spool_id, self.last + 1, self.tip), dict[Any, int]()
         row = self.maker.batch(sealed, place, numbers)
         for session, n in numbers.items():

@@ -62,13 +62,13 @@ class BatchCase(Queue):
 
     def changed(self, at: int, **more: Any) -> SpoolRow:
         """A batch whose entry *at* says something else, committed to and signed by its Proxy."""
-        sealed = self.origin.maker.sealed(self.origin.request(self.one))
+        sealed = self.origin.sealed(self.origin.request(self.one))
         form = {**json.loads(sealed.text(0, 1)), **more}
         del form["session"], form["session_n"]
         text = write_plain({name: one for name, one in form.items() if one is not None})
         # Members are in order of their names, and none after "session" but the time.
         before, time, after = text.rpartition('"time":')
-        other = self.origin.maker.sealed(self.origin.request(self.one))
+        other = self.origin.sealed(self.origin.request(self.one))
         values = () if "context" in more else sealed.values
         changed = evolve(
             sealed,

@@ -33,6 +33,7 @@ from svc.audit.log.export import (
 )
 from svc.audit.log.record import Sealer, seal
 from svc.audit.log.verify import ChainFault
+from svc.audit.spool.entry_forms import seal_request
 from svc.model.audit import events
 from svc.model.audit.batch import VALUES
 from svc.model.audit.ledger import GENESIS
@@ -437,7 +438,10 @@ class RequestTests(VerifierCase):
         maker.sealer = Sealer(self.log.entropy, REQUEST_FACTS)
         tip = GENESIS
         for n in (2, 3):
-            sealed = [maker.sealed(request(numbers[at % 2], at)) for at in range(5)]
+            sealed = [
+                seal_request(request(numbers[at % 2], at), self.log.entropy, REQUEST_FACTS)
+                for at in range(5)
+            ]
             given = dict[SessionNumbers, int]()
             row = maker.batch(sealed, SpoolPlace("5" * 32, n, tip), given)
             for one, last in given.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
@@ -13,7 +13,7 @@ from svc.model.audit.batch import (
     MAX_TEXT_BYTES,
     SALT_BYTES,
     batch_form,
-    value_form,
+    value_text,
     values_beside,
 )
 from svc.model.audit.decision_ids import greatest_id, least_id
@@ -26,6 +26,9 @@ from svc.model.ids import Entropy
 
 _HEADER_BYTES = 384
 """Of a session's header, at most."""
+
+_MOST = min(MAX_ENTRIES, MAX_TEXT_BYTES // _HEADER_BYTES)
+"""Entries of a batch: each may bring a header of its own."""
 
 
 @frozen
@@ -47,46 +50,42 @@ class OpenBatch:
 
     numbers: dict[SessionNumbers, int]
     _texts: list[str] = field(factory=list, init=False)
-    _values: list[Json] = field(factory=list, init=False)
+    _values: list[str] = field(factory=list, init=False)
     _headers: list[str] = field(factory=list, init=False)
     _spans: list[list[int]] = field(factory=list, init=False)
     _newest: dict[SessionNumbers, tuple[tuple[int, str, str], int]] = field(
         factory=dict, init=False
     )
-    _first_id: str = field(default="f" * 32, init=False)
-    _last_id: str = field(default="", init=False)
+    _ids: list[str] = field(factory=list, init=False)
 
-    def add(self, sealed: SealedRequest, entropy: Entropy) -> None:
-        """The next entry."""
-        numbers, common = sealed.numbers, sealed.common
-        n = self.numbers.get(numbers, numbers.last) + 1
-        self.numbers[numbers] = n
-        known = self._newest.get(numbers)
-        if known is None or known[0] != common:
-            at = len(self._headers)
-            self._headers.append(_header_text(numbers.session_uid, common, entropy(SALT_BYTES)))
-            self._spans.append([n, n])
-            self._newest[numbers] = (common, at)
-        else:
-            at = known[1]
-            self._spans[at][1] = n
-        index = len(self._texts)
-        self._texts.append(sealed.text(at, n))
-        for path, salt, value in sealed.values:
-            self._values.append(value_form(index, path, salt, value))
-        id = sealed.decision_id
-        if id < self._first_id:
-            self._first_id = id
-        if id > self._last_id:
-            self._last_id = id
+    def add(self, requests: Iterable[SealedRequest], entropy: Entropy) -> None:
+        """The next entries."""
+        texts, newest, known_numbers = self._texts, self._newest, self.numbers
+        for sealed in requests:
+            numbers, common = sealed.numbers, sealed.common
+            n = known_numbers.get(numbers, numbers.last) + 1
+            known_numbers[numbers] = n
+            known = newest.get(numbers)
+            if known is None or known[0] != common:
+                at = len(self._headers)
+                self._headers.append(_header_text(numbers.session_uid, common, entropy(SALT_BYTES)))
+                self._spans.append([n, n])
+                newest[numbers] = (common, at)
+            else:
+                at = known[1]
+                self._spans[at][1] = n
+            for path, salt, value in sealed.values:
+                self._values.append(value_text(len(texts), path, salt, value))
+            texts.append(sealed.text(at, n))
+            self._ids.append(sealed.decision_id)
 
     def parts(self, place: RequestPlace) -> BatchParts:
         """The batch at its place."""
         leaves = entry_leaves(place, [one.encode() for one in self._texts])
-        last_id = greatest_id(self._last_id)
+        last_id = greatest_id(max(self._ids))
         return BatchParts(
             form=batch_form(self._headers, self._spans, leaves, last_id),
-            decision_id=least_id(self._first_id),
+            decision_id=least_id(min(self._ids)),
             beside=values_beside(self._headers, self._texts, self._values),
         )
 
@@ -113,13 +112,20 @@ _Request = TypeVar("_Request", bound=_Sized)
 
 
 def in_batches(requests: Sequence[_Request]) -> Iterator[Sequence[_Request]]:
-    """*requests* in runs that one batch may hold."""
-    begin = size = 0
+    """*requests* in runs that one batch may hold: each of its texts has a length at most."""
+    begin = entries = values = 0
     for at, one in enumerate(requests):
-        more = max(one.sealed.size, _HEADER_BYTES)  # each may bring a header of its own
-        if at - begin == MAX_ENTRIES or size + more > MAX_TEXT_BYTES:
+        sealed = one.sealed
+        beside = sealed.beside
+        entry = sealed.size - beside
+        if (
+            at - begin == _MOST
+            or entries + entry > MAX_TEXT_BYTES
+            or values + beside > MAX_TEXT_BYTES
+        ):
             yield requests[begin:at]
-            begin, size = at, 0
-        size += more
+            begin, entries, values = at, 0, 0
+        entries += entry
+        values += beside
     if requests:
         yield requests[begin:]

@@ -146,6 +146,7 @@ class SpoolFiles:
             return closed()
         try:
             self._find()
+            self.maker.seal(requests)
             places = self._ahead.append([one.sealed for one in requests])
         except OSError as e:
             _log.error("requests cannot be written ahead", reason=why(e), file=self._file(e))
@@ -202,18 +203,18 @@ class SpoolFiles:
             del self._stored[spool.spool_id]
 
     def take(self, request: RequestRecord, holder: str) -> SpoolRequest:
-        """Seal a request and take room for it; it has to be committed or given back.
+        """Check a request and take room for it; it has to be committed or given back.
 
         Touches no file, so whoever is about to let the request pass calls it.
 
         Raises:
             SvcError: it may not be written, or there is no room for it.
         """
-        sealed = self.maker.sealed(request)
-        cost = sealed.size + REQUEST_COST
+        form, common = self.maker.checked(request)
+        cost = form.size + form.beside + REQUEST_COST
         if not self.room.take(cost, holder):
             raise full()
-        return SpoolRequest(sealed, holder, cost)
+        return SpoolRequest((form, request, common), holder, cost)
 
     def give_back(self, requests: Sequence[SpoolRequest]) -> None:
         """Give back the room of requests that are not written."""
@@ -254,7 +255,7 @@ class SpoolFiles:
         self.disk.sync_directory(self.root.parent)
         spools = stored_spools(self.root)
         self._left = [
-            SpoolRequest(one, None, one.size + REQUEST_COST)
+            SpoolRequest.of_former_life(one, one.size + REQUEST_COST)
             for one in self._ahead.left(lambda: newest_requests(spools))
         ]
         for spool in spools:
@@ -321,13 +322,16 @@ class SpoolFiles:
             self._ahead.settle()
             if not stored.last:
                 self._add(batch, SpoolEntry(self._opening))
+            requests = []
             for number, entry in enumerate(entries):
+                if isinstance(entry, SpoolRequest):
+                    requests.append(entry)
+                    continue
                 try:
-                    if isinstance(entry, SpoolEntry):
-                        self._add(batch, entry)
+                    self._add(batch, entry)
                 except SvcError as refusal:
                     outcomes[number] = refusal
-            requests = [one for one in entries if isinstance(one, SpoolRequest)]
+            self.maker.seal(requests)
             # Apart: on a disk that was put back, the Authority may have what was left already.
             self._add_requests(batch, self._left)
             self._add_requests(batch, requests)
@@ -361,13 +365,7 @@ class SpoolFiles:
         for part in in_batches(requests):
             row = self.maker.batch([one.sealed for one in part], batch.place, batch.numbers)
             data = framed(batch.place.n, row_message(row).SerializeToString())
-            # Each pays for itself, and all in equal parts for what is around them.
-            shared = max(0, len(data) - sum(one.sealed.size for one in part)) // len(part) + 1
-            left = len(data)
-            for one in part:
-                needed = min(one.sealed.size + shared, one.cost, left)
-                left -= needed
-                batch.paid.append((one, needed))
+            left = batch.pay(part, len(data))
             self.room.found(left)
             batch.taken += left
             batch.add(row, data)
@@ -395,11 +393,9 @@ class SpoolFiles:
         segment = stored.segments[-1]
         self._stored[stored.spool_id] = stored
         segment.size += len(batch.data)
-        for holder, count in batch.held.items():
-            segment.held[holder] = segment.held.get(holder, 0) + count
-        for request, needed in batch.paid:
-            if request.holder is not None:
-                segment.held[request.holder] = segment.held.get(request.holder, 0) + needed
+        for holder, count in (*batch.held.items(), *batch.needed.items()):
+            if holder is not None:
+                segment.held[holder] = segment.held.get(holder, 0) + count
         self.room.give_back(*batch.over())
         for session, n in batch.numbers.items():
             session.last = n
@@ -408,7 +404,7 @@ class SpoolFiles:
             stored.remember(n, row)
         if segment.size >= self.segment_bytes:
             live.leave()
-        self._in_rows([request for request, _ in batch.paid])
+        self._in_rows(batch.requests)
 
     def _in_rows(self, requests: Sequence[SpoolRequest]) -> None:
         """They need not be kept in any other place any more."""

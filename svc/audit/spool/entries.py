@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from attrs import define, field, frozen
 
+from svc.audit.spool.entry_forms import Common, EntryForm
 from svc.audit.spool.write_ahead import AheadPlace
 from svc.errors import SvcError
 from svc.model.audit.record import AuditRecord
-from svc.model.audit.request import SealedRequest, SessionNumbers
+from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
 
 Outcome = SvcError | None
@@ -33,16 +34,28 @@ class SpoolEntry:
 class SpoolRequest:
     """A request to be written in a batch.
 
+    Many are sealed at once, in the thread that writes them.
+
     Attributes:
+        unsealed: Its form, and what that seals, until it is sealed.
         holder: The person who asked; None where a former life let it pass.
         cost: What was taken of the room for it, and is given back but for what it needs.
+        sealed: There once it is sealed.
         ahead: Where it is before it is in a row, if it was written ahead.
     """
 
-    sealed: SealedRequest
+    unsealed: tuple[EntryForm, RequestRecord, Common] | None
     holder: str | None
     cost: int
-    ahead: AheadPlace | None = None
+    sealed: SealedRequest = field(init=False, repr=False)
+    ahead: AheadPlace | None = field(default=None, init=False)
+
+    @classmethod
+    def of_former_life(cls, sealed: SealedRequest, cost: int) -> SpoolRequest:
+        """One that a former life of the origin let pass."""
+        found = cls(None, None, cost)
+        found.sealed = sealed
+        return found
 
 
 Waiting = SpoolEntry | SpoolRequest
@@ -61,8 +74,12 @@ class SpoolWrite:
     numbers: dict[SessionNumbers, int] = field(factory=dict)
     taken: int = 0
     """Bytes of the room that were taken for it here."""
-    paid: list[tuple[SpoolRequest, int]] = field(factory=list)
-    """Requests, for which room was taken before, and what each needs of it."""
+    requests: list[SpoolRequest] = field(factory=list)
+    """For which room was taken before."""
+    cost: dict[str | None, int] = field(factory=dict)
+    """What was taken for the requests of each holder."""
+    needed: dict[str | None, int] = field(factory=dict)
+    """And what they need of it."""
 
     def add(self, row: SpoolRow, data: bytes) -> None:
         """Take the row that was made for the place."""
@@ -70,15 +87,34 @@ class SpoolWrite:
         self.data += data
         self.place = SpoolPlace(self.place.spool_id, self.place.n + 1, row_hash(row.canonical))
 
+    def pay(self, requests: Sequence[SpoolRequest], size: int) -> int:
+        """Pay for the row of these requests, which has so many bytes, out of what was taken.
+
+        Each pays for itself, and all in equal parts for what is around them.
+
+        Returns:
+            Bytes that nobody has paid.
+        """
+        shared = max(0, size - sum([one.sealed.size for one in requests])) // len(requests) + 1
+        costs, sizes = dict[str | None, int](), dict[str | None, int]()
+        for one in requests:
+            holder = one.holder
+            costs[holder] = costs.get(holder, 0) + one.cost
+            sizes[holder] = sizes.get(holder, 0) + one.sealed.size + shared
+        left = size
+        for holder, cost in costs.items():
+            needed = min(sizes[holder], cost, left)
+            left -= needed
+            self.cost[holder] = self.cost.get(holder, 0) + cost
+            self.needed[holder] = self.needed.get(holder, 0) + needed
+        self.requests += requests
+        return left
+
     def over(self) -> tuple[int, dict[str, int]]:
         """Room that was taken for its requests and is not needed: all of it, and each holder's."""
-        whole, held = 0, dict[str, int]()
-        for request, needed in self.paid:
-            rest, holder = request.cost - needed, request.holder
-            whole += rest
-            if rest and holder is not None:
-                held[holder] = held.get(holder, 0) + rest
-        return whole, held
+        rest = {holder: cost - self.needed[holder] for holder, cost in self.cost.items()}
+        held = {one: over for one, over in rest.items() if over and one is not None}
+        return sum(rest.values()), held
 
 
 @frozen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 from attrs import define, field
@@ -18,25 +17,30 @@ from svc.model.audit.batch import (
     RequestHeader,
 )
 from svc.model.audit.events import REQUEST_DECISION
-from svc.model.audit.hidden import hashed_of, salted_hash
-from svc.model.audit.plain_json import write_plain
-from svc.model.audit.record import rfc3339
+from svc.model.audit.hidden import hashed_of, salted_hash, value_bytes
+from svc.model.audit.plain_json import quoted, write_plain
+from svc.model.audit.record import END_OF_TIME, rfc3339
 from svc.model.audit.request import HiddenValue, RequestRecord, SealedRequest
 from svc.model.canonical import Json, encode
 from svc.model.ids import Entropy, is_random_id
-from svc.model.policy.access import AccessRequest, context_form
+from svc.model.policy.access import context_form
 from svc.model.policy.terms import AttributeTerm
 
 _MAX_VALUES = 32
 _AROUND = 64
-"""Bytes of an entry's numbers, and of what is around a personal value."""
+"""Bytes of an entry's numbers."""
 
 _HASH = 64
+_OWN = 256
+"""Bytes of what an entry says of its request alone."""
 
 MAX_KEPT = 1024
 MAX_KEPT_BYTES = 8192
 """A form that is longer is made for each record."""
 
+
+Common = tuple[int, str, str]
+"""As :class:`svc.model.audit.request.SealedRequest` has it."""
 
 _Hidden = tuple[str, str, bytes, str]
 """A personal value of a form: path and text, what of it is hashed with each record's salt, and the
@@ -57,8 +61,16 @@ class _Text:
     end: str = ""
     hidden: list[tuple[str, str]] = field(factory=list)
 
+    @property
+    def is_short(self) -> bool:
+        """Whether no text in it can be too long to be kept, or hold NUL."""
+        parts = [*self.pieces, self.end, *[value for _, value in self.hidden]]
+        return sum(map(len, parts)) <= MAX_TEXT and not any("\\u0000" in one for one in parts)
+
     def add(self, path: str, values: Mapping[str, Any], facts: Mapping[str, AttributeTerm]) -> None:
         """Write facts, as ``context_form`` gave them; those that are personal are hidden.
+
+        What it gave are texts, numbers, flags, lists of texts, and records.
 
         Raises:
             Malformed: one is not classified.
@@ -74,14 +86,19 @@ class _Text:
             if term.classified != "public":
                 self.pieces.append(f'{end}{{"{PERSONAL}":"')
                 end = '"}'
-                self.hidden.append((f"{path}.{name}", encode(value).decode()))
+                said = quoted(value) if kind is str else encode(value).decode()
+                self.hidden.append((f"{path}.{name}", said))
+            elif kind is str:
+                end += quoted(value)
             elif kind is int:
                 end += str(value)
+            elif kind is list:
+                end += f"[{','.join(map(quoted, value))}]"
             elif kind is not dict:
                 end += write_plain(value)
-            elif isinstance(term.type, tuple):
+            elif term.members is not None:
                 self.end = end
-                self.add(f"{path}.{name}", value, {each.name: each for each in term.type})
+                self.add(f"{path}.{name}", value, term.members)
                 end = self.end
             else:
                 raise Malformed(f"{path}.{name} contains a record that is not classified")
@@ -99,8 +116,9 @@ class EntryForm:
         record: The record that it was made of; another one fits if it says the same decision.
         first: Up to the hash of the first hidden value; where nothing is hidden, to the decision.
         hidden: In the order of their hashes.
-        size: Bytes of the entry without what is of one record alone.
-        beside: Bytes of what is beside it.
+        size: Bytes of the entry, a little more than less.
+        beside: Bytes of what is beside it, likewise.
+        is_ordered: Whether its hidden values are in the order of their paths.
     """
 
     record: RequestRecord
@@ -110,7 +128,8 @@ class EntryForm:
     reason: str
     size: int
     beside: int
-    _header: tuple[str, tuple[int, str, str]] | None = field(default=None, init=False)
+    is_ordered: bool
+    _header: tuple[str, int, str, Common] | None = field(default=None, init=False)
     """The newest session whose records had this form, and what its header says."""
 
     @classmethod
@@ -118,22 +137,19 @@ class EntryForm:
         """The form of a record.
 
         Raises:
-            Malformed: a fact is not classified, or an allowed request cannot be kept exactly.
+            Malformed: a fact is not classified, an allowed request cannot be kept exactly, or it is
+                too large.
         """
-        context = _exact_context(record.request)
-        if context is None and record.decision == "allow":
-            raise Malformed("an allowed request cannot be recorded exactly")
-        text = _Text()
-        text.end = (
-            f'{{"action":{_quoted(record.request.request_kind)}'
-            f',"cedar_action":{_quoted(_tidied(record.request.action))}'
-        )
-        if context is not None:
-            text.end += ',"context":'
-            text.add("request.context", context, facts)
+        text = _written(record, facts)
         text.end += f',"decision":{_quoted(record.decision)},"decision_id":"'
         first, *behind = (*text.pieces, text.end)
         policies = _policies_text(record.policies)
+        reason = f',"reason":{_quoted(_tidied(record.reason))}' if record.reason else ""
+        paths = [path for path, _ in text.hidden]
+        size = _bytes_of(first, *behind, policies, reason) + _HASH * len(paths) + _AROUND + _OWN
+        beside = sum([value_bytes(path, value) for path, value in text.hidden])
+        if max(size, beside) > MAX_ENTRY_BYTES or len(paths) > _MAX_VALUES:
+            raise Malformed("it is too large")
         return cls(
             record=record,
             first=first,
@@ -144,76 +160,65 @@ class EntryForm:
                 ]
             ),
             policies=policies,
-            reason=f',"reason":{_quoted(_tidied(record.reason))}' if record.reason else "",
-            size=_bytes_of(first, *behind, policies, record.reason)
-            + _HASH * len(text.hidden)
-            + _AROUND,
-            beside=_bytes_of(*chain.from_iterable(text.hidden)) + _AROUND * len(text.hidden),
+            reason=reason,
+            size=size,
+            beside=beside,
+            is_ordered=paths == sorted(paths),
         )
 
     def is_of(self, record: RequestRecord) -> bool:
-        """Whether another record says the same decision."""
+        """Whether another record of the same request says the same decision."""
         own = self.record
         return (
-            own.request is record.request
-            and own.decision == record.decision
+            own.decision == record.decision
             and own.policies == record.policies
             and own.reason == record.reason
         )
 
-    def _checked(self, record: RequestRecord) -> tuple[int, str, str]:
-        """What the header of a record says, if it is one that may enter a batch.
+    def checked(self, record: RequestRecord) -> Common:
+        """What the header of a record of which it is says, if it is one that may enter a batch.
 
         Raises:
             Malformed: Authority would hold a whole batch for it.
         """
         if not is_random_id(record.decision_id):
             raise Malformed("it is no decision")
+        if not 0 <= record.time < END_OF_TIME:
+            raise Malformed("its time is in no calendar")
         version, digest = record.policy_version, record.entities_digest
         uid, known = record.numbers.session_uid, self._header
-        if known is not None and known[0] == uid and known[1][:2] == (version, digest):
-            return known[1]
+        if known is not None and known[0] == uid and known[1] == version and known[2] == digest:
+            return known[3]
         type_ = record.request.resource.type
         if record.decision not in DECISIONS:
             raise Malformed("it is no decision")
         if len(record.policies) > MAX_POLICIES:
             raise Malformed(f"more than {MAX_POLICIES} policies decided it")
         _check_header(uid, version, digest, type_)
-        self._header = uid, (version, digest, type_)
-        return self._header[1]
+        self._header = uid, version, digest, (version, digest, type_)
+        return self._header[3]
 
-    def sealed(self, record: RequestRecord, entropy: Entropy) -> SealedRequest:
-        """The entry of a record of which it is.
-
-        Raises:
-            Malformed: it is too large, or what is of this record alone may not be written.
-        """
-        common = self._checked(record)
+    def sealed(self, record: RequestRecord, common: Common, entropy: Entropy) -> SealedRequest:
+        """The entry of a record of which it is, for which :meth:`checked` gave *common*."""
         values, before = list[HiddenValue](), self.first
         for path, value, hashed, behind in self.hidden:
             salt = entropy(SALT_BYTES)
             values.append((path, salt, value))
             before += salted_hash(salt, hashed) + behind
-        own, place = record.decision_id, record.range
-        if record.frames is not None:
-            own += f'","frames":"{record.frames.hex()}'
-        own += f'"{self.policies}'
-        if place is not None:
-            own += f',"range":[{place[0]},{place[1]}]'
-        after = f'"time":"{rfc3339(record.time)}"}}'
-        size = self.size + len(own) + len(after)
-        if max(size, self.beside) > MAX_ENTRY_BYTES or len(values) > _MAX_VALUES:
-            raise Malformed("it is too large")
-        if len(values) > 1:
+        if not self.is_ordered:
             values.sort()
+        id, place, frames = record.decision_id, record.range, record.frames
+        said = id if frames is None else f'{id}","frames":"{frames.hex()}'
+        where = "" if place is None else f',"range":[{place[0]},{place[1]}]'
         return SealedRequest(
             numbers=record.numbers,
             common=common,
-            decision_id=record.decision_id,
-            before=f"{before}{own}{self.reason},",
-            after=after,
+            decision_id=id,
+            before=f'{before}{said}"{self.policies}{where}{self.reason},',
+            after=f'"time":"{rfc3339(record.time)}"}}',
             values=values,
-            size=size + self.beside,
+            size=self.size + self.beside,
+            beside=self.beside,
         )
 
 
@@ -226,10 +231,10 @@ class EntryForms:
 
     _kept: dict[int, EntryForm] = field(factory=dict, init=False)
 
-    def seal(
-        self, record: RequestRecord, entropy: Entropy, facts: Mapping[str, AttributeTerm]
-    ) -> SealedRequest:
-        """The entry of a decided request, but for its place.
+    def checked(
+        self, record: RequestRecord, facts: Mapping[str, AttributeTerm]
+    ) -> tuple[EntryForm, Common]:
+        """The form of a decided request, and what its header says: it can be sealed at any time.
 
         Args:
             facts: The context facts of the vocabulary, by name; always the same.
@@ -240,11 +245,12 @@ class EntryForms:
         """
         try:
             form = self._kept.get(id(record.request))
+            # A form keeps its request, so nothing else has the same identity meanwhile.
             if form is None or not form.is_of(record):
                 form = EntryForm.of(record, facts)
                 if record.is_repeated:
                     self._keep(form)
-            return form.sealed(record, entropy)
+            return form, form.checked(record)
         except Malformed as refused:
             raise Unrecordable(f"audit record {REQUEST_DECISION.name}: {refused.text}") from refused
 
@@ -253,15 +259,15 @@ class EntryForms:
             return
         if len(self._kept) >= MAX_KEPT:
             self._kept.clear()
-        # A form keeps its request, so nothing else has the same identity meanwhile.
         self._kept[id(form.record.request)] = form
 
 
 def seal_request(
     record: RequestRecord, entropy: Entropy, facts: Mapping[str, AttributeTerm]
 ) -> SealedRequest:
-    """As :meth:`EntryForms.seal`, of one alone."""
-    return EntryForms().seal(record, entropy, facts)
+    """The entry of one request, but for its place.  Raises Unrecordable."""
+    form, common = EntryForms().checked(record, facts)
+    return form.sealed(record, common, entropy)
 
 
 def _bytes_of(*texts: str) -> int:
@@ -270,16 +276,37 @@ def _bytes_of(*texts: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _exact_context(request: AccessRequest) -> dict[str, Json] | None:
-    """The facts as replay wants them, or None when they cannot be kept so."""
+def _written(record: RequestRecord, facts: Mapping[str, AttributeTerm]) -> _Text:
+    """The entry of a record up to its decision: with the facts as replay wants them.
+
+    Without them, where they cannot be kept so.
+
+    Raises:
+        Malformed: a fact is not classified; or it was allowed, and cannot be kept exactly.
+    """
+    request = record.request
+    begin = (
+        f'{{"action":{_quoted(request.request_kind)}'
+        f',"cedar_action":{_quoted(_tidied(request.action))}'
+    )
     try:
-        form: dict[str, Json] = context_form(request.context)
+        form: dict[str, Json] | None = context_form(request.context)
     except Malformed:
-        return None
-    text = write_plain(form)
-    # A short text has no long one in it.
-    is_short = len(text) <= MAX_TEXT and "\\u0000" not in text
-    return form if is_short or is_storable(form) else None
+        form = None
+    if form is not None:
+        text = _Text(end=f'{begin},"context":')
+        try:
+            text.add("request.context", form, facts)
+            is_kept = text.is_short or is_storable(form)
+        except Malformed:
+            if is_storable(form):
+                raise
+            is_kept = False
+        if is_kept:
+            return text
+    if record.decision == "allow":
+        raise Malformed("an allowed request cannot be recorded exactly")
+    return _Text(end=begin)
 
 
 @lru_cache(4096)

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from svc.audit.log.record import Sealer
 from svc.audit.spool.batch_rows import BatchRecordForm
 from svc.audit.spool.batches import OpenBatch
-from svc.audit.spool.entry_forms import EntryForms
+from svc.audit.spool.entries import SpoolRequest
+from svc.audit.spool.entry_forms import Common, EntryForm, EntryForms
 from svc.messages.spooled import check_row
 from svc.model.audit.entry_tree import RequestPlace
 from svc.model.audit.events import REQUEST_BATCH, SPOOL_CLOSE, SPOOL_OPEN
@@ -63,9 +64,17 @@ class RowMaker:
         check_row(row)
         return row
 
-    def sealed(self, request: RequestRecord) -> SealedRequest:
-        """A request as an entry of a batch.  Raises SvcError: it must not pass."""
-        return self._forms.seal(request, self.sealer.entropy, self.sealer.facts)
+    def checked(self, request: RequestRecord) -> tuple[EntryForm, Common]:
+        """See :meth:`EntryForms.checked`."""
+        return self._forms.checked(request, self.sealer.facts)
+
+    def seal(self, requests: Sequence[SpoolRequest]) -> None:
+        """Make the entries of requests that were checked, where they are not made yet."""
+        entropy = self.sealer.entropy
+        for one in requests:
+            if one.unsealed is not None:
+                form, record, common = one.unsealed
+                one.sealed, one.unsealed = form.sealed(record, common, entropy), None
 
     def batch(
         self,
@@ -79,8 +88,7 @@ class RowMaker:
             numbers: The newest number of each session; those of the batch are put in.
         """
         batch = OpenBatch(numbers)
-        for one in entries:
-            batch.add(one, self.entropy)
+        batch.add(entries, self.entropy)
         parts = batch.parts(RequestPlace(self.origin, place.spool_id, place.n))
         at = self.now()
         canonical = self._batch_form.canonical(

@@ -162,13 +162,21 @@ class Spool:
         await durable
 
     def write_request(self, request: RequestRecord, holder: str) -> Deferred[None] | None:
-        if len(self._waiting) + len(self._retried) + len(self._ahead) >= MAX_WAITING:
+        waiting = len(self._waiting) + len(self._retried)
+        if waiting + len(self._ahead) >= MAX_WAITING:
             raise full()
-        self.check()  # nothing passes while nothing can be written
+        refusal = self._failed or self._no_room
+        if refusal is not None:
+            raise refusal  # nothing passes while nothing can be written
         entry = self.files.take(request, holder)
         if self.waits:
             return self._ahead.write(entry)
-        self._passed((entry,))
+        if self._retried:
+            self._retried.append((entry, None))
+            return None
+        self._waiting.append((entry, None))
+        if self._soon is None or waiting >= BATCH - 1:
+            self._begin_in_time()
         return None
 
     def _passed(self, entries: Sequence[SpoolRequest]) -> None:
@@ -178,6 +186,9 @@ class Spool:
             self._retried += passed
             return
         self._waiting.extend(passed)
+        self._begin_in_time()
+
+    def _begin_in_time(self) -> None:
         if self._is_writing:
             return
         if len(self._waiting) >= BATCH:

@@ -20,7 +20,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from twisted.logger import Logger
 from svc.audit.spool.aside import move_aside
 from svc.audit.spool.file_system import Disk, is_at
 from svc.audit.spool.framing import HEAD_BYTES, Damaged, Framed, framed, frames
+from svc.model.audit.hidden import salted_text, value_bytes
 from svc.model.audit.plain_json import write_plain
 from svc.model.audit.request import SealedRequest, SessionNumbers
 
@@ -213,7 +213,7 @@ class WriteAhead:
             if one.end <= cuts.get(read.name, one.end)
         )
         after = max((read.in_rows for read in found), default=0)
-        kept = sorted((one for one in counted if one.at > after), key=attrgetter("at"))
+        kept = sorted((one for one in counted if one.at > after), key=lambda one: one.at)
         if not any(self._former.values()):
             kept = _acknowledged(kept, after)
         self._written = max(after, kept[-1].at if kept else 0)
@@ -392,6 +392,7 @@ class _Written:
             after=after,
             values=[(path, bytes.fromhex(salt), value) for path, salt, value in values],
             size=size,
+            beside=sum([value_bytes(path, value) for path, _, value in values]),
         )
         return cls(at=found.n, first=first, end=found.end, session_n=n, sealed=sealed)
 
@@ -461,10 +462,10 @@ def _text(one: SealedRequest, n: int, first: int) -> str:
     Within a list each part would be written as a JSON text, for each request.
     """
     version, digest, type_ = one.common
-    values = write_plain([(path, salt.hex(), value) for path, salt, value in one.values])
+    values = ",".join([f"[{salted_text(*value)}]" for value in one.values])
     return (
         f"{first},{n},{version},{one.size} {digest} {one.decision_id} {one.numbers.session_uid} "
-        f"{_quoted(type_)}\n{one.before}\n{one.after}\n{values}"
+        f"{_quoted(type_)}\n{one.before}\n{one.after}\n[{values}]"
     )
 
 

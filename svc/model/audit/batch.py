@@ -22,7 +22,7 @@ from attrs import field, frozen
 
 from svc.errors import Malformed
 from svc.model.audit.entry_tree import RequestPlace, entries_root, entry_leaves
-from svc.model.audit.hidden import hash_of_value, hidden_at
+from svc.model.audit.hidden import hash_of_value, hidden_at, salted_text
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.plain_json import read_items, write_plain
 from svc.model.canonical import Json
@@ -120,7 +120,7 @@ class RequestValue:
 
     @classmethod
     def of(cls, form: Any) -> RequestValue:
-        """The value that :func:`value_form` wrote.  Raises Malformed."""
+        """The value that :func:`value_text` wrote.  Raises Malformed."""
         if type(form) is not list or len(form) != 4:
             raise Malformed("request batch: a personal value is malformed")
         index, path, salt, value = form
@@ -166,9 +166,9 @@ class RequestBatch:
         return entry_leaves(self.place, self.texts)
 
 
-def value_form(index: int, path: str, salt: bytes, value: str) -> list[Json]:
-    """The JSON form of a :class:`RequestValue`."""
-    return [index, path, salt.hex(), value]
+def value_text(index: int, path: str, salt: bytes, value: str) -> str:
+    """A :class:`RequestValue` as canonical JSON."""
+    return f"[{index},{salted_text(path, salt, value)}]"
 
 
 # -- hashes
@@ -204,18 +204,18 @@ def batch_form(
 
 
 def values_beside(
-    headers: Sequence[str], texts: Sequence[str], values: Sequence[Json]
+    headers: Sequence[str], texts: Sequence[str], values: Sequence[str]
 ) -> tuple[PersonalValue, ...]:
     """The three texts, as they travel and are kept: beside the row, in order of their paths.
 
     Args:
         headers: The text of each.
         texts: Of the entries.
-        values: The form of each.
+        values: Of the personal values.
     """
     return (
         PersonalValue(ENTRIES, NO_SALT, f"[{','.join(texts)}]"),
-        PersonalValue(VALUES, NO_SALT, write_plain(values)),
+        PersonalValue(VALUES, NO_SALT, f"[{','.join(values)}]"),
         PersonalValue(SESSIONS, NO_SALT, f"[{','.join(headers)}]"),
     )
 

@@ -8,10 +8,12 @@ from hashlib import sha256
 from typing import Any
 
 from svc.errors import Malformed
+from svc.model.audit.plain_json import quoted
 from svc.model.canonical import decode
 from svc.model.policy.access import MAX_LEVELS, fact_from_form
 
 _VALUE = b"svc-request-value-v1\0"
+_AROUND = 64
 _TOP = 2
 """How many names lead to a fact that is in no record: ``context`` and its own."""
 
@@ -30,6 +32,17 @@ def hashed_of(path: str, value: str) -> bytes:
 def salted_hash(salt: bytes, hashed: bytes) -> str:
     """The hash of what :func:`hashed_of` gave, with this salt, in hex."""
     return sha256(_VALUE + salt + hashed).hexdigest()
+
+
+def salted_text(path: str, salt: bytes, value: str) -> str:
+    """A personal value as members of a JSON list."""
+    return f'{quoted(path)},"{salt.hex()}",{quoted(value)}'
+
+
+def value_bytes(path: str, value: str) -> int:
+    """How many bytes it takes beside a batch, a little more than less."""
+    text = path + quoted(value)
+    return (len(text) if text.isascii() else len(text.encode())) + _AROUND
 
 
 def hidden_at(entry: Mapping[str, Any], path: str) -> str:

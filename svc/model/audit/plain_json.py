@@ -8,13 +8,17 @@ numbers; that a text is in the one form shows by writing it again.
 from __future__ import annotations
 
 import json
+from json.encoder import encode_basestring
 from json.scanner import make_scanner
 from typing import Any, cast
 
 from svc.errors import Malformed
 from svc.model.canonical import MAX_INTEGER, write_plain
 
-__all__ = ["read_plain", "write_plain"]
+__all__ = ["quoted", "read_plain", "write_plain"]
+
+quoted = encode_basestring
+"""``quoted(text)``: what :func:`write_plain` writes of a text."""
 
 _MOST_DIGITS = 17
 

@@ -53,6 +53,9 @@ FIRST_SEQ = 1
 CHAIN_DOMAIN = b"svc-audit-v1\0"
 NOTHING: Mapping[str, Json] = MappingProxyType({})
 
+END_OF_TIME = 253402300799
+"""In seconds since the epoch: no record is of then or later."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -259,7 +262,7 @@ def rfc3339(unix_time: float) -> str:
     Raises:
         SvcError: the time is not a number a calendar knows.
     """
-    if not 0 <= unix_time < 253402300799:
+    if not 0 <= unix_time < END_OF_TIME:
         raise SvcError("audit record: the time is outside the years 1970 to 9999")
     second, micros = divmod(round(unix_time * 1_000_000), 1_000_000)
     return f"{_second(second)}.{micros:06d}Z"

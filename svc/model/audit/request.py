@@ -72,6 +72,7 @@ class SealedRequest:
         after: And from there on.
         values: What it hides, in order of the paths.
         size: Bytes that it takes, a little more than less.
+        beside: How many of these its hidden values take, which stand beside the entry.
     """
 
     numbers: SessionNumbers
@@ -81,6 +82,7 @@ class SealedRequest:
     after: str
     values: Sequence[HiddenValue] = field(repr=False)
     size: int
+    beside: int
 
     def text(self, session: int, session_n: int) -> str:
         """The entry at its place: members are in order of their names."""

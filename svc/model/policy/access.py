@@ -259,8 +259,13 @@ def _record(values: Mapping[str, ContextValue], depth: int) -> dict[str, Any]:
 
 
 def _plain(value: ContextValue, depth: int) -> Any:
-    if type(value) is dict and depth > 1:  # else it is an abstract class that is asked for
-        return _record(value, depth - 1)
+    kind = type(value)  # else it is an abstract class that is asked for
+    if kind is str:
+        return _text(value)
+    if kind is int:
+        return _integer(value)  # type: ignore[arg-type]
+    if kind is dict and depth > 1:
+        return _record(value, depth - 1)  # type: ignore[arg-type]
     if isinstance(value, bool):
         return value
     if isinstance(value, int):

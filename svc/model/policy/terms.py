@@ -7,6 +7,8 @@ Nothing here knows Cedar's grammar beyond the names of its types.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Literal
 
 from attrs import field, frozen
@@ -45,6 +47,11 @@ class AttributeTerm:
     help: str
     ticking: bool = False
     claimed: bool = False
+
+    @cached_property
+    def members(self) -> Mapping[str, AttributeTerm] | None:
+        """The attributes of a record, by name; None where it is no record."""
+        return {each.name: each for each in self.type} if isinstance(self.type, tuple) else None
 
 
 @frozen

@@ -93,6 +93,7 @@ class LifeTests(LifeCase):
     def test_an_earlier_build(self) -> None:
         """What a build left that wrote each request as a JSON list is read."""
         [one] = self.taken(1)
+        self.spool.maker.seal([one])
         sealed, (version, digest, type_) = one.sealed, one.sealed.common
         values = [[path, salt.hex(), value] for path, salt, value in sealed.values]
         form = [1, sealed.numbers.session_uid, 1, version, digest, type_, sealed.decision_id]

@@ -30,6 +30,7 @@ from svc.model.audit.hidden import hash_of_value, hidden_paths, value_hash
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.plain_json import write_plain
 from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
+from svc.model.ids import Entropy
 from svc.model.policy.access import MAX_LEVELS, AccessRequest, EntityUid
 from svc.model.policy.terms import AttributeTerm
 from tests.support.examples import examples
@@ -73,11 +74,16 @@ def sealed(made: RequestRecord) -> SealedRequest:
     return seal_request(made, bytes, FACTS)
 
 
+def sealed_by(forms: EntryForms, made: RequestRecord, salts: Entropy) -> SealedRequest:
+    """Sealed by one of the forms that are kept, or by one of its own."""
+    form, common = forms.checked(made, FACTS)
+    return form.sealed(made, common, salts)
+
+
 def batch_of(entries: Sequence[SealedRequest]) -> tuple[dict[str, Any], tuple[PersonalValue, ...]]:
     """A record with a batch at PLACE, and what stands beside it."""
     open_batch = OpenBatch({})
-    for one in entries:
-        open_batch.add(one, bytes)
+    open_batch.add(entries, bytes)
     parts = open_batch.parts(PLACE)
     spool = {"id": PLACE.spool_id, "n": PLACE.n, "prev": "0" * 64}
     record = {"event": "request.batch", "origin": PLACE.origin, "spool": spool, "batch": parts.form}
@@ -165,7 +171,7 @@ class BatchTests(SynchronousTestCase):
                 frames=data.draw(st.sampled_from([None, bytes(32)])),
                 is_repeated=data.draw(st.booleans()),
             )
-            got = forms.seal(made, bytes, FACTS)
+            got = sealed_by(forms, made, bytes)
             self.assertEqual(got, sealed(made))
             text = got.text(3, at)
             self.assertEqual(write_plain(json.loads(text)), text)
@@ -174,7 +180,7 @@ class BatchTests(SynchronousTestCase):
     def test_another_salt(self) -> None:
         """What a record hides is salted anew in each, so nobody sees that two hide the same."""
         forms, made = EntryForms(), request(SessionNumbers("1" * 32), is_repeated=True)
-        first, second = (forms.seal(made, os.urandom, FACTS) for _ in range(2))
+        first, second = (sealed_by(forms, made, os.urandom) for _ in range(2))
         self.assertNotEqual(first.before, second.before)
         self.assertNotEqual(first.values[0][1], second.values[0][1])
         for one in (first, second):
@@ -184,9 +190,9 @@ class BatchTests(SynchronousTestCase):
     def test_others_are_not_kept(self) -> None:
         """What is recorded once leaves nothing behind, least of all what is personal."""
         forms, numbers = EntryForms(), SessionNumbers("1" * 32)
-        forms.seal(request(numbers), bytes, FACTS)
+        forms.checked(request(numbers), FACTS)
         self.assertEqual(forms, EntryForms())
-        forms.seal(request(numbers, is_repeated=True), bytes, FACTS)
+        forms.checked(request(numbers, is_repeated=True), FACTS)
         self.assertNotEqual(forms, EntryForms())
 
     def test_levels_of_a_value(self) -> None:

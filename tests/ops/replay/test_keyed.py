@@ -91,7 +91,7 @@ def batch_of(contexts: Sequence[Mapping[str, Any]], **more: Any) -> Made:
             entities_digest="e" * 64,
         )
         one = seal_request(evolve(asking, **more), salts.randbytes, FACTS)
-        made.add(one, bytes)
+        made.add([one], bytes)
     parts = made.parts(PLACE)
     spool = {"id": PLACE.spool_id, "n": PLACE.n, "prev": "0" * 64}
     record = {"event": "request.batch", "origin": PLACE.origin, "spool": spool, "batch": parts.form}
