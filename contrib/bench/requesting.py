@@ -34,7 +34,7 @@ from svc.audit.spool.spool import Spool
 from svc.model.audit.decision_ids import RANDOM_BYTES, DecisionIds
 from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.record import Actor, AuditRecord
-from svc.model.audit.request import RequestRecord, SessionNumbers
+from svc.model.audit.request import RepeatedRequest, RequestRecord, SessionNumbers
 from svc.model.ids import DrawnAhead, event_id, random_id
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.requests import context_at
@@ -101,20 +101,13 @@ def printed(module: str, *words: str) -> str:
     return done.stdout
 
 
-def request(
-    numbers: SessionNumbers, ids: DecisionIds, asked: AccessRequest | None = None
-) -> RequestRecord:
-    """A request that was decided just now.
-
-    Args:
-        asked: If it was decided before; None: it is new.
-    """
+def request(numbers: SessionNumbers, ids: DecisionIds) -> RequestRecord:
+    """A new request that was decided just now."""
     at = time.time()
     return RequestRecord(
         numbers=numbers,
         time=at,
-        request=asked or _asked(at),
-        is_repeated=asked is not None,
+        request=_asked(at),
         decision="allow",
         decision_id=ids.next(),
         policies=("dev-uses-tcp",),
@@ -171,7 +164,7 @@ async def _appended(reactor: Any, path: Path, *, batches: bool, repeated: bool) 
     await spool.open()
     ids, done = DecisionIds(_ORIGIN, time.time, drawn), count()
     begun = time.monotonic()
-    write: Callable[[RequestRecord], Awaitable[None] | None]
+    write: Callable[[Any], Awaitable[None] | None]
     if batches:
         write = lambda made: spool.write_request(made, _PERSON)  # noqa: E731
     else:
@@ -179,9 +172,12 @@ async def _appended(reactor: Any, path: Path, *, batches: bool, repeated: bool) 
 
     async def session() -> None:
         numbers = SessionNumbers(random_id(os.urandom))
-        asked = _asked(time.time()) if repeated else None
+        first = request(numbers, ids)
         while time.monotonic() < begun + _SECS:
-            waiting = write(request(numbers, ids, asked))
+            if repeated:
+                waiting = write(RepeatedRequest(first, ids.next(), time.time()))
+            else:
+                waiting = write(request(numbers, ids))
             if waiting is not None:
                 await waiting
             next(done)

@@ -8,12 +8,13 @@ to an :class:`IAuditSink`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 from zope.interface import Attribute, Interface
 
 from svc.model.audit.ledger import ChainHead, ChainRow
 from svc.model.audit.record import AuditRecord, SignedHead
-from svc.model.audit.request import RequestRecord
+from svc.model.audit.request import RepeatedRequest, RequestRecord
 from svc.model.signing import Signed
 
 HeadVerifier = Callable[[Signed, float], object]
@@ -55,7 +56,9 @@ class IAuditSink(Interface):
                 it was to allow must not happen.
         """
 
-    def write_request(request: RequestRecord, holder: str) -> Awaitable[None] | None:
+    def write_request(
+        request: RequestRecord | RepeatedRequest[Any], holder: str
+    ) -> Awaitable[None] | None:
         """What to await until the request may pass; None: it may, where it need not be durable yet.
 
         What many ask for at once is one write to the disk, and enters the log as one batch.

@@ -93,9 +93,16 @@ class Buckets:
 
     def take(self, name: str, now: float, cost: float = 1.0) -> float:
         """Take *cost* tokens and return 0, or take none and return the seconds until they are."""
-        left = self._left(name, now)
+        known, rate = self.known, self.rate
+        # As below, without a step of its own for each: it is asked for each request.
+        left, then = known.pop(name, None) or (rate.burst, now)
+        if now > then:
+            left += (now - then) * rate.per_minute / 60
+        left = left if left < rate.burst else rate.burst
         wait = self._until(left, cost) if left < cost else 0.0
-        self._keep(name, now, left if wait else left - cost)
+        known[name] = (left if wait else left - cost, now)
+        if len(known) > 1:
+            self.forget(now)
         return wait
 
     def charge(self, name: str, now: float, cost: float = 1.0) -> float:

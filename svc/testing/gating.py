@@ -31,7 +31,7 @@ from svc.model.session.request import SessionRequest
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proxy.sessions.gate import Gate
-from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest
+from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest, RepeatedGated
 from svc.proxy.sessions.gated_stream import GatedStream
 from svc.proxy.sessions.recording import as_record
 
@@ -196,16 +196,16 @@ class PlayedSession:
         stream.out = end
         return end
 
-    async def _write(self, decided: GatedRequest | GatedNote, uid: str) -> None:
+    async def _write(self, decided: GatedRequest | RepeatedGated | GatedNote, uid: str) -> None:
         if self.unrecordable is not None:
             raise self.unrecordable
         record = as_record(
             decided, origin="p" * 26, session_uid=uid, now=1.0, entropy=self.session.entropy
         )
-        if isinstance(decided, GatedRequest):
-            seal_request(decided, bytes, self._sealer.facts)
-        else:
+        if isinstance(decided, GatedNote):
             self._sealer.seal(record)
+        else:
+            seal_request(decided, bytes, self._sealer.facts)
         self.records.append(record)
 
     def _served(self, _: object) -> None:

@@ -27,6 +27,7 @@ from svc.audit.spool.entries import (
     SpoolWrite,
     Waiting,
 )
+from svc.audit.spool.entry_forms import Recorded
 from svc.audit.spool.file_system import Disk
 from svc.audit.spool.framing import framed
 from svc.audit.spool.quota import SEGMENT_COST, SpoolQuota
@@ -44,7 +45,6 @@ from svc.audit.spool.write_ahead import WriteAhead
 from svc.errors import SvcError
 from svc.messages.spooled import row_message
 from svc.model.audit.record import AuditRecord
-from svc.model.audit.request import RequestRecord
 from svc.model.audit.spool import SpoolPlace
 from svc.model.ids import random_id
 from svc.runtime import durable
@@ -202,7 +202,7 @@ class SpoolFiles:
             self._free(spool.remove())
             del self._stored[spool.spool_id]
 
-    def take(self, request: RequestRecord, holder: str) -> SpoolRequest:
+    def take(self, request: Recorded, holder: str) -> SpoolRequest:
         """Check a request and take room for it; it has to be committed or given back.
 
         Touches no file, so whoever is about to let the request pass calls it.
@@ -210,11 +210,11 @@ class SpoolFiles:
         Raises:
             SvcError: it may not be written, or there is no room for it.
         """
-        form, common = self.maker.checked(request)
+        form = self.maker.checked(request)
         cost = form.size + form.beside + REQUEST_COST
         if not self.room.take(cost, holder):
             raise full()
-        return SpoolRequest((form, request, common), holder, cost)
+        return SpoolRequest((form, request), holder, cost)
 
     def give_back(self, requests: Sequence[SpoolRequest]) -> None:
         """Give back the room of requests that are not written."""

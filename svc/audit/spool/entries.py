@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, field, frozen
 
-from svc.audit.spool.entry_forms import Common, EntryForm
+from svc.audit.spool.entry_forms import EntryForm, Recorded
 from svc.audit.spool.write_ahead import AheadPlace
 from svc.errors import SvcError
 from svc.model.audit.record import AuditRecord
-from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
+from svc.model.audit.request import SealedRequest, SessionNumbers
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
 
 Outcome = SvcError | None
@@ -44,7 +44,7 @@ class SpoolRequest:
         ahead: Where it is before it is in a row, if it was written ahead.
     """
 
-    unsealed: tuple[EntryForm, RequestRecord, Common] | None
+    unsealed: tuple[EntryForm, Recorded] | None
     holder: str | None
     cost: int
     sealed: SealedRequest = field(init=False, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from attrs import define, field
 
@@ -20,7 +20,13 @@ from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.hidden import hashed_of, salted_hash, value_bytes
 from svc.model.audit.plain_json import quoted, write_plain
 from svc.model.audit.record import END_OF_TIME, rfc3339
-from svc.model.audit.request import HiddenValue, RequestRecord, SealedRequest
+from svc.model.audit.request import (
+    HiddenValue,
+    RepeatedRequest,
+    RequestRecord,
+    SealedRequest,
+    SessionNumbers,
+)
 from svc.model.canonical import Json, encode
 from svc.model.ids import Entropy, is_random_id
 from svc.model.policy.access import context_form
@@ -34,13 +40,7 @@ _HASH = 64
 _OWN = 256
 """Bytes of what an entry says of its request alone."""
 
-MAX_KEPT = 1024
-MAX_KEPT_BYTES = 8192
-"""A form that is longer is made for each record."""
-
-
-Common = tuple[int, str, str]
-"""As :class:`svc.model.audit.request.SealedRequest` has it."""
+Recorded = RequestRecord | RepeatedRequest[Any]
 
 _Hidden = tuple[str, str, bytes, str]
 """A personal value of a form: path and text, what of it is hashed with each record's salt, and the
@@ -113,7 +113,8 @@ class EntryForm:
     two texts that do not.
 
     Attributes:
-        record: The record that it was made of; another one fits if it says the same decision.
+        numbers: Of its session.
+        common: What the header of its session says.
         first: Up to the hash of the first hidden value; where nothing is hidden, to the decision.
         hidden: In the order of their hashes.
         size: Bytes of the entry, a little more than less.
@@ -121,7 +122,8 @@ class EntryForm:
         is_ordered: Whether its hidden values are in the order of their paths.
     """
 
-    record: RequestRecord
+    numbers: SessionNumbers
+    common: tuple[int, str, str]
     first: str
     hidden: tuple[_Hidden, ...]
     policies: str
@@ -129,17 +131,21 @@ class EntryForm:
     size: int
     beside: int
     is_ordered: bool
-    _header: tuple[str, int, str, Common] | None = field(default=None, init=False)
-    """The newest session whose records had this form, and what its header says."""
 
     @classmethod
     def of(cls, record: RequestRecord, facts: Mapping[str, AttributeTerm]) -> EntryForm:
         """The form of a record.
 
         Raises:
-            Malformed: a fact is not classified, an allowed request cannot be kept exactly, or it is
-                too large.
+            Malformed: a fact is not classified, an allowed request cannot be kept exactly, it is
+                too large, or Authority would hold a whole batch for its header.
         """
+        if record.decision not in DECISIONS:
+            raise Malformed("it is no decision")
+        if len(record.policies) > MAX_POLICIES:
+            raise Malformed(f"more than {MAX_POLICIES} policies decided it")
+        common = record.policy_version, record.entities_digest, record.request.resource.type
+        _check_header(record.numbers.session_uid, *common)
         text = _written(record, facts)
         text.end += f',"decision":{_quoted(record.decision)},"decision_id":"'
         first, *behind = (*text.pieces, text.end)
@@ -151,7 +157,8 @@ class EntryForm:
         if max(size, beside) > MAX_ENTRY_BYTES or len(paths) > _MAX_VALUES:
             raise Malformed("it is too large")
         return cls(
-            record=record,
+            numbers=record.numbers,
+            common=common,
             first=first,
             hidden=tuple(
                 [
@@ -166,17 +173,8 @@ class EntryForm:
             is_ordered=paths == sorted(paths),
         )
 
-    def is_of(self, record: RequestRecord) -> bool:
-        """Whether another record of the same request says the same decision."""
-        own = self.record
-        return (
-            own.decision == record.decision
-            and own.policies == record.policies
-            and own.reason == record.reason
-        )
-
-    def checked(self, record: RequestRecord) -> Common:
-        """What the header of a record of which it is says, if it is one that may enter a batch.
+    def check_own(self, record: Recorded) -> None:
+        """Check what is of one record alone.
 
         Raises:
             Malformed: Authority would hold a whole batch for it.
@@ -185,21 +183,9 @@ class EntryForm:
             raise Malformed("it is no decision")
         if not 0 <= record.time < END_OF_TIME:
             raise Malformed("its time is in no calendar")
-        version, digest = record.policy_version, record.entities_digest
-        uid, known = record.numbers.session_uid, self._header
-        if known is not None and known[0] == uid and known[1] == version and known[2] == digest:
-            return known[3]
-        type_ = record.request.resource.type
-        if record.decision not in DECISIONS:
-            raise Malformed("it is no decision")
-        if len(record.policies) > MAX_POLICIES:
-            raise Malformed(f"more than {MAX_POLICIES} policies decided it")
-        _check_header(uid, version, digest, type_)
-        self._header = uid, version, digest, (version, digest, type_)
-        return self._header[3]
 
-    def sealed(self, record: RequestRecord, common: Common, entropy: Entropy) -> SealedRequest:
-        """The entry of a record of which it is, for which :meth:`checked` gave *common*."""
+    def sealed(self, record: Recorded, entropy: Entropy) -> SealedRequest:
+        """The entry of a record of this decision, once :meth:`check_own` found it good."""
         values, before = list[HiddenValue](), self.first
         for path, value, hashed, behind in self.hidden:
             salt = entropy(SALT_BYTES)
@@ -211,8 +197,8 @@ class EntryForm:
         said = id if frames is None else f'{id}","frames":"{frames.hex()}'
         where = "" if place is None else f',"range":[{place[0]},{place[1]}]'
         return SealedRequest(
-            numbers=record.numbers,
-            common=common,
+            numbers=self.numbers,
+            common=self.common,
             decision_id=id,
             before=f'{before}{said}"{self.policies}{where}{self.reason},',
             after=f'"time":"{rfc3339(record.time)}"}}',
@@ -222,52 +208,37 @@ class EntryForm:
         )
 
 
-@define
-class EntryForms:
-    """The forms of requests that were recorded again, since their decision was remembered.
+def form_of(record: Recorded, facts: Mapping[str, AttributeTerm]) -> EntryForm:
+    """The form of a decided request, which can be sealed at any time.
 
-    No other form is kept: what is personal in it would outlive the session.
+    It is kept with a decision that is recorded again, and goes with it: what is personal in it does
+    not outlive the session.
+
+    Args:
+        facts: The context facts of the vocabulary, by name; always the same.
+
+    Raises:
+        Unrecordable: a fact is not classified, an allowed request cannot be kept exactly, or it is
+            too large; the request must not pass.
     """
-
-    _kept: dict[int, EntryForm] = field(factory=dict, init=False)
-
-    def checked(
-        self, record: RequestRecord, facts: Mapping[str, AttributeTerm]
-    ) -> tuple[EntryForm, Common]:
-        """The form of a decided request, and what its header says: it can be sealed at any time.
-
-        Args:
-            facts: The context facts of the vocabulary, by name; always the same.
-
-        Raises:
-            Unrecordable: a fact is not classified, an allowed request cannot be kept exactly, or
-                it is too large; the request must not pass.
-        """
-        try:
-            form = self._kept.get(id(record.request))
-            # A form keeps its request, so nothing else has the same identity meanwhile.
-            if form is None or not form.is_of(record):
-                form = EntryForm.of(record, facts)
-                if record.is_repeated:
-                    self._keep(form)
-            return form, form.checked(record)
-        except Malformed as refused:
-            raise Unrecordable(f"audit record {REQUEST_DECISION.name}: {refused.text}") from refused
-
-    def _keep(self, form: EntryForm) -> None:
-        if form.size + form.beside > MAX_KEPT_BYTES:
-            return
-        if len(self._kept) >= MAX_KEPT:
-            self._kept.clear()
-        self._kept[id(form.record.request)] = form
+    try:
+        if type(record) is RepeatedRequest:
+            form = record.first.form
+            if type(form) is not EntryForm:
+                form = record.first.form = EntryForm.of(record.first, facts)
+        else:
+            form = EntryForm.of(cast("RequestRecord", record), facts)
+        form.check_own(record)
+        return form
+    except Malformed as refused:
+        raise Unrecordable(f"audit record {REQUEST_DECISION.name}: {refused.text}") from refused
 
 
 def seal_request(
-    record: RequestRecord, entropy: Entropy, facts: Mapping[str, AttributeTerm]
+    record: Recorded, entropy: Entropy, facts: Mapping[str, AttributeTerm]
 ) -> SealedRequest:
     """The entry of one request, but for its place.  Raises Unrecordable."""
-    form, common = EntryForms().checked(record, facts)
-    return form.sealed(record, common, entropy)
+    return form_of(record, facts).sealed(record, entropy)
 
 
 def _bytes_of(*texts: str) -> int:

@@ -12,13 +12,13 @@ from svc.audit.log.record import Sealer
 from svc.audit.spool.batch_rows import BatchRecordForm
 from svc.audit.spool.batches import OpenBatch
 from svc.audit.spool.entries import SpoolRequest
-from svc.audit.spool.entry_forms import Common, EntryForm, EntryForms
+from svc.audit.spool.entry_forms import EntryForm, Recorded, form_of
 from svc.messages.spooled import check_row
 from svc.model.audit.entry_tree import RequestPlace
 from svc.model.audit.events import REQUEST_BATCH, SPOOL_CLOSE, SPOOL_OPEN
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.record import Actor, AuditRecord, Event
-from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
+from svc.model.audit.request import SealedRequest, SessionNumbers
 from svc.model.audit.spool import SpoolPlace, SpoolRow, audit_key_id, row_signer
 from svc.model.canonical import Json
 from svc.model.ids import Entropy, event_id
@@ -40,7 +40,6 @@ class RowMaker:
     entropy: Entropy
     key_id: str = field(init=False)
     """How its rows name the key."""
-    _forms: EntryForms = field(factory=EntryForms, init=False, repr=False)
 
     @key_id.default
     def _its_id(self) -> str:
@@ -64,17 +63,17 @@ class RowMaker:
         check_row(row)
         return row
 
-    def checked(self, request: RequestRecord) -> tuple[EntryForm, Common]:
-        """See :meth:`EntryForms.checked`."""
-        return self._forms.checked(request, self.sealer.facts)
+    def checked(self, request: Recorded) -> EntryForm:
+        """See :func:`form_of`."""
+        return form_of(request, self.sealer.facts)
 
     def seal(self, requests: Sequence[SpoolRequest]) -> None:
         """Make the entries of requests that were checked, where they are not made yet."""
         entropy = self.sealer.entropy
         for one in requests:
             if one.unsealed is not None:
-                form, record, common = one.unsealed
-                one.sealed, one.unsealed = form.sealed(record, common, entropy), None
+                form, record = one.unsealed
+                one.sealed, one.unsealed = form.sealed(record, entropy), None
 
     def batch(
         self,

@@ -20,12 +20,12 @@ from zope.interface import implementer
 from svc.audit.spool.ahead_queue import AheadQueue
 from svc.audit.spool.disk import SpoolFiles
 from svc.audit.spool.entries import Extent, Outcome, SpoolEntry, SpoolRequest, Waiting
+from svc.audit.spool.entry_forms import Recorded
 from svc.audit.spool.refusals import full
 from svc.audit.spool.segments import Numbered
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.audit import IAuditSink
 from svc.model.audit.record import AuditRecord
-from svc.model.audit.request import RequestRecord
 from svc.runtime.threads import InThread
 
 _log = Logger(namespace="svc_audit")
@@ -161,7 +161,7 @@ class Spool:
             self._begin()
         await durable
 
-    def write_request(self, request: RequestRecord, holder: str) -> Deferred[None] | None:
+    def write_request(self, request: Recorded, holder: str) -> Deferred[None] | None:
         waiting = len(self._waiting) + len(self._retried)
         if waiting + len(self._ahead) >= MAX_WAITING:
             raise full()

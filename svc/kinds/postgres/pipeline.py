@@ -73,6 +73,8 @@ class Portal:
     @property
     def size(self) -> int:
         """Bytes that it keeps, roughly."""
+        if len(self.candidates) == 1:
+            return self.candidates[0].size
         return sum([one.size for one in self.candidates])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 from attrs import define, field
 
@@ -35,8 +36,7 @@ class RequestRecord:
     Attributes:
         time: When it is recorded, in seconds since the epoch.
         reason: Why it was denied; empty for what is allowed.
-        is_repeated: Whether one with the same ``request`` object, decided alike, was recorded
-            before.
+        form: Kept by whoever seals it, where the same decision is recorded again.
         range: First byte and the byte after the last one of the client's stream, where known.
         frames: Digest of the tags of the frames that brought it, where they are tagged.
     """
@@ -50,7 +50,25 @@ class RequestRecord:
     policy_version: int
     entities_digest: str
     reason: str = ""
-    is_repeated: bool = False
+    form: object = field(default=None, init=False, eq=False, repr=False)
+    range: tuple[int, int] | None = None
+    frames: bytes | None = None
+
+
+_First = TypeVar("_First", bound=RequestRecord)
+
+
+@define(eq=False)
+class RepeatedRequest(Generic[_First]):
+    """One more request that was decided by the decision on another one of its session.
+
+    Attributes:
+        first: That one, as it was decided; the rest is this one's own, as there.
+    """
+
+    first: _First
+    decision_id: str
+    time: float = 0.0
     range: tuple[int, int] | None = None
     frames: bytes | None = None
 

@@ -13,6 +13,7 @@ from svc.interfaces.kinds import ServedKind, kind_of
 from svc.messages.access import ApprovalForRequests
 from svc.messages.control import ProxyDecision
 from svc.model.audit.decision_ids import DecisionIds
+from svc.model.audit.request import RepeatedRequest
 from svc.model.cluster.agent import is_delegated
 from svc.model.ids import Entropy, is_agent_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue, Decision, EntityUid
@@ -42,6 +43,7 @@ from svc.proxy.sessions.gated import (
     GatedRequest,
     GatedSession,
     KeepDenied,
+    RepeatedGated,
     UseApproval,
     WorkElsewhere,
     WriteGated,
@@ -170,7 +172,7 @@ class Gate:
         facts: Mapping[str, ContextValue],
         found: ApprovalForRequests | None = None,
         text: bytes = b"",
-    ) -> GatedRequest:
+    ) -> GatedRequest | RepeatedGated:
         """Decide one request of an open session; the session counts what comes of it.
 
         Args:
@@ -183,7 +185,7 @@ class Gate:
         basis = self._counted_basis(opened, action, facts)
         known = opened.decided_before(basis, action, facts) if found is None else None
         if known is not None:
-            return known.again(self.request_ids.next())
+            return RepeatedRequest(known, self.request_ids.next())
         approved = (found and found.approved) or self._approval(opened, action)
         counted = self._counted(opened, action, facts)
         try:

@@ -24,7 +24,7 @@ from svc.lanes.join import RelayedBytes
 from svc.messages.access import ApprovalForRequests
 from svc.messages.control import AuthorizeAnswer
 from svc.model.audit.record import Event
-from svc.model.audit.request import RequestRecord, SessionNumbers
+from svc.model.audit.request import RepeatedRequest, RequestRecord, SessionNumbers
 from svc.model.canonical import Json
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import ContextValue
@@ -117,39 +117,22 @@ class GatedRequest(RequestRecord):
         """Whether it was denied and only an approval of its exact text would turn that."""
         return self.request_hint == exact_command(self.decision_id)
 
-    @property
-    def verdict(self) -> RequestVerdict:
-        """What the gate is told of it."""
+    def verdict(self, decision_id: str) -> RequestVerdict:
+        """What the gate is told of a request that was so decided."""
         return RequestVerdict(
-            allowed=self.decision == "allow",
-            decision_id=self.decision_id,
-            policies=self.policies,
-            reason=self.reason,
-            request_hint=self.request_hint,
-            basis=self.basis,
-            approved=self.approved,
-            lacks_text=self.lacks_text,
+            self.decision == "allow",
+            decision_id,
+            self.policies,
+            self.reason,
+            self.basis,
+            self.request_hint,
+            self.approved,
+            self.lacks_text,
         )
 
-    def again(self, decision_id: str) -> GatedRequest:
-        """The same decision on another request; ``evolve`` costs much more."""
-        return GatedRequest(
-            numbers=self.numbers,
-            request=self.request,
-            decision=self.decision,
-            decision_id=decision_id,
-            policies=self.policies,
-            policy_version=self.policy_version,
-            entities_digest=self.entities_digest,
-            reason=self.reason,
-            is_repeated=True,
-            resource_kind=self.resource_kind,
-            source_address=self.source_address,
-            request_hint=self.request_hint,
-            lacks_text=self.lacks_text,
-            basis=self.basis,
-            approved=self.approved,
-        )
+
+RepeatedGated = RepeatedRequest[GatedRequest]
+"""One that was decided as another one before, where no approval may turn that."""
 
 
 @frozen
@@ -162,7 +145,8 @@ class GatedNote:
 
 
 DecideRequest = Callable[
-    ["GatedOpen", str, Mapping[str, ContextValue], ApprovalForRequests | None, bytes], GatedRequest
+    ["GatedOpen", str, Mapping[str, ContextValue], ApprovalForRequests | None, bytes],
+    GatedRequest | RepeatedGated,
 ]
 """Decides one request of a session, with an approval for it alone where there is one; given its
 exact text, if it has one.
@@ -190,7 +174,7 @@ def not_kept(decision_id: str, action: str, text: bytes) -> None:
     """Where nobody can ask for it."""
 
 
-WriteGated = Callable[[GatedRequest | GatedNote, str], Awaitable[object] | None]
+WriteGated = Callable[[GatedRequest | RepeatedGated | GatedNote, str], Awaitable[object] | None]
 """Makes a record durable, given the session's uid, or raises SvcError.
 
 What is to be awaited until the request may pass; None where it may at once.  Those of one session
@@ -281,20 +265,27 @@ class GatedSession:
                 raise SvcError("the gate gave a request up", reason=NOT_RECORDED)
             self.spend()
             decided = self.decides(self.opened, action, facts, None, text)
-            if decided.request_hint and not refused:
-                decided = await self._approved(decided, action, facts, text)
+            first = decided.first if type(decided) is RepeatedRequest else decided
+            if first.request_hint and not refused:
+                assert isinstance(decided, GatedRequest)
+                first = decided = await self._approved(decided, action, facts, text)
             if refused:
-                by = () if decided.decision == "allow" else decided.policies
-                decided = evolve(
-                    decided, decision="deny", policies=by, reason=refused, lacks_text=False
+                by = () if first.decision == "allow" else first.policies
+                first = decided = evolve(
+                    first,
+                    decision="deny",
+                    decision_id=decided.decision_id,
+                    policies=by,
+                    reason=refused,
+                    lacks_text=False,
                 )
-            self.counted(decided.request.request_kind, decided.decision)
+            self.counted(first.request.request_kind, first.decision)
             decided.range, decided.frames = self.requests.request_range(size)
             waiting = self.write(decided, self.opened.request.session_uid)
             if waiting is not None:
                 await self._recorded(waiting)
-            self._announce(decided.range, allowed=decided.decision == "allow")
-            if decided.request_hint and can_be_asked(text):
+            self._announce(decided.range, allowed=first.decision == "allow")
+            if first.request_hint and can_be_asked(text):
                 self.keep(decided.decision_id, action, text)
         except CancelledError:
             raise
@@ -303,7 +294,7 @@ class GatedSession:
             if not isinstance(error, SvcError):
                 _log.failure("a request could not be decided", resource=self.resource)
             return RequestVerdict(allowed=False, decision_id=random_id(self.entropy), reason=reason)
-        return decided.verdict
+        return first.verdict(decided.decision_id)
 
     async def _recorded(self, waiting: Awaitable[object]) -> None:
         """Wait until a request is on record.
@@ -329,7 +320,9 @@ class GatedSession:
         found = await self.approval(uid, action, digest, denied.wants_exact)
         if found.approved is None:
             return denied
-        return self.decides(opened, action, facts, found, text)
+        decided = self.decides(opened, action, facts, found, text)
+        assert isinstance(decided, GatedRequest)  # nothing that an approval turned is remembered
+        return decided
 
     def _announce(self, range_: tuple[int, int], *, allowed: bool) -> None:
         """Tell the Connector of what is on record.

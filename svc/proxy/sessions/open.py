@@ -41,6 +41,7 @@ from svc.proxy.sessions.gated import (
     GatedNote,
     GatedOpen,
     GatedRequest,
+    RepeatedGated,
     WriteGated,
 )
 from svc.proxy.sessions.granted import (
@@ -71,7 +72,9 @@ ASSIGNMENT_CHANGED = "assignment_changed"
 _SPAN = OPEN_METHOD.lstrip("/")
 
 
-async def _not_recorded(decided: GatedRequest | GatedNote, session_uid: str) -> None:
+async def _not_recorded(
+    decided: GatedRequest | RepeatedGated | GatedNote, session_uid: str
+) -> None:
     raise Unavailable("this Proxy does not record requests", reason="audit_spool_unavailable")
 
 

@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 from svc.interfaces.audit import IAuditSink
 from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.record import Actor, AuditRecord
+from svc.model.audit.request import RepeatedRequest
 from svc.model.canonical import Json
 from svc.model.cluster.agent import caller_kind
 from svc.model.ids import Entropy, event_id
-from svc.proxy.sessions.gated import GatedNote, GatedRequest, WriteGated
+from svc.proxy.sessions.gated import GatedNote, GatedRequest, RepeatedGated, WriteGated
 
 
 def recording(
@@ -18,10 +19,13 @@ def recording(
 ) -> WriteGated:
     """Writes to this Proxy's sink, each record on the share of the person whose request it is."""
 
-    def write(decided: GatedRequest | GatedNote, session_uid: str) -> Awaitable[None] | None:
-        if isinstance(decided, GatedRequest):
+    def write(
+        decided: GatedRequest | RepeatedGated | GatedNote, session_uid: str
+    ) -> Awaitable[None] | None:
+        if not isinstance(decided, GatedNote):
             decided.time = now()
-            return sink.write_request(decided, decided.request.principal.id)
+            first = decided.first if isinstance(decided, RepeatedRequest) else decided
+            return sink.write_request(decided, first.request.principal.id)
         record = as_record(decided, origin, session_uid, now=now(), entropy=entropy)
         return sink.write(record, record.actor.id)
 
@@ -29,15 +33,20 @@ def recording(
 
 
 def as_record(
-    decided: GatedRequest | GatedNote, origin: str, session_uid: str, now: float, entropy: Entropy
+    decided: GatedRequest | RepeatedGated | GatedNote,
+    origin: str,
+    session_uid: str,
+    now: float,
+    entropy: Entropy,
 ) -> AuditRecord:
     """The record of an event of the kind's, or of one request, as its entry will be shown."""
     if isinstance(decided, GatedNote):
         return _as_note(decided, origin, now, entropy)
-    request = decided.request
+    first = decided.first if isinstance(decided, RepeatedRequest) else decided
+    request = first.request
     details: dict[str, Json] = {"proxy_id": origin}
-    if decided.source_address:
-        details["source_address"] = decided.source_address
+    if first.source_address:
+        details["source_address"] = first.source_address
     return AuditRecord(
         event_id=event_id(now, entropy),
         time=now,
@@ -46,16 +55,16 @@ def as_record(
         origin=origin,
         session_uid=session_uid,
         resource_id=request.resource.id,
-        resource_kind=decided.resource_kind,
+        resource_kind=first.resource_kind,
         action=request.request_kind,
         cedar_action=request.action,
         request=request,
-        decision=decided.decision,
+        decision=first.decision,
         decision_id=decided.decision_id,
-        policies=decided.policies,
-        policy_version=decided.policy_version,
-        entities_digest=decided.entities_digest,
-        reason=decided.reason or None,
+        policies=first.policies,
+        policy_version=first.policy_version,
+        entities_digest=first.entities_digest,
+        reason=first.reason or None,
         details=details,
     )
 

@@ -205,7 +205,8 @@ class SnapshotHolder:
         Raises:
             Unavailable: ``policy_stale``: there is none, or none fresh enough.
         """
-        if self._engine is None or self.age >= self._valid_secs:
+        # Not by ``age``: it is asked for each request.
+        if self._engine is None or self.clock.seconds() - self._issued >= self._valid_secs:
             raise Unavailable(
                 "this Proxy has no fresh policy from Authority; try again", reason="policy_stale"
             )

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.audit.log.record import Unrecordable
 from svc.audit.spool.batches import OpenBatch
-from svc.audit.spool.entry_forms import EntryForms, seal_request
+from svc.audit.spool.entry_forms import form_of, seal_request
 from svc.errors import Malformed
 from svc.model.audit import batch as batches
 from svc.model.audit.batch import (
@@ -29,8 +30,7 @@ from svc.model.audit.entry_tree import RequestPlace, entries_root, entry_path, n
 from svc.model.audit.hidden import hash_of_value, hidden_paths, value_hash
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.plain_json import write_plain
-from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
-from svc.model.ids import Entropy
+from svc.model.audit.request import RepeatedRequest, RequestRecord, SealedRequest, SessionNumbers
 from svc.model.policy.access import MAX_LEVELS, AccessRequest, EntityUid
 from svc.model.policy.terms import AttributeTerm
 from tests.support.examples import examples
@@ -72,12 +72,6 @@ def request(numbers: SessionNumbers, at: int = 0, **more: Any) -> RequestRecord:
 def sealed(made: RequestRecord) -> SealedRequest:
     """Sealed with salts of zeros."""
     return seal_request(made, bytes, FACTS)
-
-
-def sealed_by(forms: EntryForms, made: RequestRecord, salts: Entropy) -> SealedRequest:
-    """Sealed by one of the forms that are kept, or by one of its own."""
-    form, common = forms.checked(made, FACTS)
-    return form.sealed(made, common, salts)
 
 
 def batch_of(entries: Sequence[SealedRequest]) -> tuple[dict[str, Any], tuple[PersonalValue, ...]]:
@@ -155,45 +149,64 @@ class BatchTests(SynchronousTestCase):
         self.assertEqual(made, json.loads(GOLDEN.read_text()))
 
     @given(st.data())
-    def test_remembered_forms(self, data: st.DataObject) -> None:
-        """A decision that is recorded again has the text that it would have by itself."""
-        forms, numbers = EntryForms(), SessionNumbers("1" * 32)
-        asked = [request(numbers, at).request for at in range(2)]
-        for at in range(6):
-            made = request(
-                numbers,
-                at,
-                request=data.draw(st.sampled_from(asked)),
-                decision=data.draw(st.sampled_from(["allow", "deny"])),
-                policies=data.draw(st.sampled_from([(), ("readers",), ("a", 'b"\\')])),
-                reason=data.draw(st.sampled_from(["", "denied"])),
-                range=data.draw(st.sampled_from([None, (0, 9), (9, 1 << 40)])),
-                frames=data.draw(st.sampled_from([None, bytes(32)])),
-                is_repeated=data.draw(st.booleans()),
-            )
-            got = sealed_by(forms, made, bytes)
+    def test_decided_before(self, data: st.DataObject) -> None:
+        """What was decided as another one before has the text that it would have by itself."""
+        numbers = SessionNumbers("1" * 32)
+        decided: list[dict[str, Any]] = [
+            {
+                "request": request(numbers, at).request,
+                "decision": data.draw(st.sampled_from(["allow", "deny"])),
+                "policies": data.draw(st.sampled_from([(), ("readers",), ("a", 'b"\\')])),
+                "reason": data.draw(st.sampled_from(["", "denied"])),
+            }
+            for at in range(2)
+        ]
+        first = [request(numbers, at, **one) for at, one in enumerate(decided)]
+        for at in range(2, 6):
+            which = data.draw(st.integers(0, 1))
+            own: dict[str, Any] = {
+                "range": data.draw(st.sampled_from([None, (0, 9), (9, 1 << 40)])),
+                "frames": data.draw(st.sampled_from([None, bytes(32)])),
+            }
+            made = request(numbers, at, **decided[which], **own)
+            again = RepeatedRequest(first[which], made.decision_id, made.time, **own)
+            got = seal_request(again, bytes, FACTS)
             self.assertEqual(got, sealed(made))
             text = got.text(3, at)
             self.assertEqual(write_plain(json.loads(text)), text)
-            self.assertGreaterEqual(got.size, len(text.encode()) - 48)
+            self.assertGreaterEqual(got.size - got.beside, len(text.encode()) + 1)
 
     def test_another_salt(self) -> None:
         """What a record hides is salted anew in each, so nobody sees that two hide the same."""
-        forms, made = EntryForms(), request(SessionNumbers("1" * 32), is_repeated=True)
-        first, second = (sealed_by(forms, made, os.urandom) for _ in range(2))
+        made = request(SessionNumbers("1" * 32))
+        again = RepeatedRequest(made, made.decision_id, made.time)
+        first, second = (seal_request(again, os.urandom, FACTS) for _ in range(2))
         self.assertNotEqual(first.before, second.before)
         self.assertNotEqual(first.values[0][1], second.values[0][1])
         for one in (first, second):
             hashed = value_hash(*one.values[0])
             self.assertIn(f'{{"personal":"{hashed}"}}', one.before)
 
-    def test_others_are_not_kept(self) -> None:
-        """What is recorded once leaves nothing behind, least of all what is personal."""
-        forms, numbers = EntryForms(), SessionNumbers("1" * 32)
-        forms.checked(request(numbers), FACTS)
-        self.assertEqual(forms, EntryForms())
-        forms.checked(request(numbers, is_repeated=True), FACTS)
-        self.assertNotEqual(forms, EntryForms())
+    def test_forms_go_with_their_decisions(self) -> None:
+        """The form of a decision is kept with it alone, once it is recorded again."""
+        made = request(SessionNumbers("1" * 32))
+        form = form_of(made, FACTS)
+        self.assertIsNone(made.form)
+        again = RepeatedRequest(made, made.decision_id, made.time)
+        kept = form_of(again, FACTS)
+        self.assertIsNot(kept, form)
+        self.assertIs(form_of(again, FACTS), kept)
+        self.assertIs(made.form, kept)
+
+    def test_what_is_of_one_alone(self) -> None:
+        """An id that is no decision's, or a time of no calendar, is refused."""
+        made = request(SessionNumbers("1" * 32))
+        for id, at in (("x" * 32, 1.0), (made.decision_id, -1.0), (made.decision_id, 1e12)):
+            for one in (
+                evolve(made, decision_id=id, time=at),
+                RepeatedRequest(made, id, at),
+            ):
+                self.assertRaises(Unrecordable, form_of, one, FACTS)
 
     def test_levels_of_a_value(self) -> None:
         """A personal value has no more levels than a fact may have, wherever it is read."""
