@@ -95,7 +95,7 @@ class Buckets:
         """Take *cost* tokens and return 0, or take none and return the seconds until they are."""
         known, rate = self.known, self.rate
         # As below, without a step of its own for each: it is asked for each request.
-        left, then = known.pop(name, None) or (rate.burst, now)
+        left, then = known.pop(name, (rate.burst, now))
         if now > then:
             left += (now - then) * rate.per_minute / 60
         left = left if left < rate.burst else rate.burst

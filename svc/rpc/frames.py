@@ -123,7 +123,7 @@ def _said_shortly(note: GateNote) -> bytes:
     said = _head(_PASS_TO_TAG, note.pass_to)
     for one in note.decisions:
         decided = _decision(one)
-        said += _head(_DECISION_TAG, len(decided)) + decided
+        said += bytes((_DECISION_TAG, len(decided))) + decided  # its numbers are 32 bytes at most
     return said
 
 
@@ -155,8 +155,10 @@ def parse_tagged(message: Part, start: int = 0) -> TaggedFrame:
         Malformed: ``frame_untagged``: it is anything else.
     """
     size = len(message)
-    if size > start and message[start] == _TAGGED_TAG:
-        length, at = _varint(message, start + 1)
+    if size > start + 1 and message[start] == _TAGGED_TAG:
+        length, at = message[start + 1], start + 2
+        if length >= 0x80:
+            length, at = _varint(message, start + 1)
         if length == size - at:
             return read_tagged(message, at)
     raise _untagged()
@@ -289,7 +291,7 @@ def _decision(one: RangeDecision) -> bytes:
         said += _head(offset, one.offset)
     if one.size:
         said += _head(size, one.size)
-    return said + _head(allowed, 1) if one.allowed else said
+    return said + bytes((allowed, 1)) if one.allowed else said
 
 
 def _read_numbers(data: bytes) -> list[int]:

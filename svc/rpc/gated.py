@@ -226,11 +226,11 @@ class PassingStream(StreamTransport):
             self._send(note_part(note), parts, sum(map(len, parts)))
 
     def _received(self, message: bytes | memoryview) -> None:
-        if is_end(message):
-            self.reported_end = self.reported_end or read_end(parse_frame(message)[1])
+        # Kept while its bytes wait: the connection's buffer is not.
+        whole = bytes(message)
+        if is_end(whole):
+            self.reported_end = self.reported_end or read_end(parse_frame(whole)[1])
         elif self._protocol is not None and not self.disconnecting:
-            # Kept while its bytes wait: the connection's buffer is not.
-            whole = bytes(message)
             self._protocol.frame_received(parse_tagged(whole), whole)
 
     def _say_eof(self) -> None:

@@ -22,6 +22,9 @@ _LOOKED_AT: Mapping[int, str] = {
 }
 """Answers, and the kind of what is owed of which they say nothing but that it has come, if any."""
 
+_TOLD_BY_KIND = frozenset("2T")
+"""Of these, answers whose bodies say nothing."""
+
 
 async def pass_answers(
     stream: IGatedStream, pipeline: Pipeline, passed: Callable[[], object]
@@ -51,13 +54,17 @@ def looked_through(held: bytes, at: int, pipeline: Pipeline) -> tuple[int, int, 
     Returns:
         Where that is, how many bytes are needed to go on, and the denial.
     """
-    owed, end = pipeline.owed, len(held)
+    owed, end, looked_at = pipeline.owed, len(held), _LOOKED_AT
     while end - at >= HEAD:
         kind, length = head_at(held, at)
         after = at + length + 1
         if length < 4:
             check_length(length)
-        elif (settled := _LOOKED_AT.get(kind)) is not None:
+        elif (settled := looked_at.get(kind)) is None:
+            pass  # most are rows
+        elif settled in _TOLD_BY_KIND and owed and owed[0].kind == settled:
+            owed.popleft()
+        else:
             body = b""
             if kind in _READ and length < LONGEST_TEXT:
                 if end < after:

@@ -389,6 +389,6 @@ class Pipeline:
         self.owed.popleft()
         self._done += 1
         if body == b"I" and self._portals:
-            last = self._done - 1
-            for name in [name for name, each in self._portals.items() if each.cycle < last]:
-                self._kept -= self._portals.pop(name).size
+            last, portals = self._done - 1, self._portals
+            for name in [name for name, each in portals.items() if each.cycle < last]:
+                self._kept -= portals.pop(name).size

@@ -270,7 +270,7 @@ class Gate:
     def stands(self, verdict: RequestVerdict | DecidedOpen) -> bool:
         """Whether what was decided a moment ago was decided by what is decided by now."""
         try:
-            return verdict.basis == _basis(self.engine(), self.now())
+            return verdict.basis == (self.engine().mark, int(self.now()))
         except SvcError:
             return False
 

@@ -265,7 +265,7 @@ class GatedSession:
                 raise SvcError("the gate gave a request up", reason=NOT_RECORDED)
             self.spend()
             decided = self.decides(self.opened, action, facts, None, text)
-            first = decided.first if type(decided) is RepeatedRequest else decided
+            first = decided.first if isinstance(decided, RepeatedRequest) else decided
             if first.request_hint and not refused:
                 assert isinstance(decided, GatedRequest)
                 first = decided = await self._approved(decided, action, facts, text)

@@ -30,6 +30,8 @@ from svc.wire.machine import Part
 MAX_HELD = MAX_RANGE
 """Bytes of one direction that may wait for the gate; no request of a kind is longer."""
 
+_MOST_UNSENT = MAX_FRAMES_HELD // 2
+_DATA, _EOF = TaggedKind.DATA, TaggedKind.EOF
 _LONGEST_MARK = 16
 """So many bytes are searched again when more have come: a mark may lie on the border."""
 
@@ -185,17 +187,18 @@ class GatedStream(Protocol):
     def frame_received(self, frame: TaggedFrame, message: Part) -> None:
         """See FrameReader."""
         kind = frame.kind
-        if kind is not TaggedKind.DATA and kind is not TaggedKind.EOF:
-            assert self.out is not None
-            self.out.pass_on(message)
-        elif kind is TaggedKind.EOF:
+        if kind is _DATA:
+            if frame.offset != self._came:
+                # Its receiver would refuse it; until then we would tell wrong offsets of it.
+                raise Malformed("a frame is not at the offset where it belongs", reason=FRAME_ORDER)
+            if not self._is_done:
+                self._take(frame, message if type(message) is bytes else bytes(message))
+        elif kind is _EOF:
             self._eof = bytes(message)
             self.readConnectionLost()
-        elif frame.offset != self._came:
-            # Its receiver would refuse it; until then we would tell wrong offsets of it.
-            raise Malformed("a frame is not at the offset where it belongs", reason=FRAME_ORDER)
-        elif not self._is_done:
-            self._take(frame, message if type(message) is bytes else bytes(message))
+        else:
+            assert self.out is not None
+            self.out.pass_on(message)
 
     def readConnectionLost(self) -> None:
         """The peer writes no more."""
@@ -234,25 +237,21 @@ class GatedStream(Protocol):
             self.transport.resumeProducing()
 
     def _take(self, frame: TaggedFrame, message: bytes) -> None:
-        data = frame.data
         self._marks.add(frame)
         self._unsent.append((frame.offset, message))
-        self._held += data
-        self._came += len(data)
-        if self._has_enough():
+        self._held += frame.data
+        self._came += frame.size
+        # Of frames that went on, none but the last can have bytes that are held.
+        if len(self._held) >= MAX_HELD or len(self._unsent) >= _MOST_UNSENT:
             self._is_full = True
             self._pace()
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             waiting.come()
 
-    def _has_enough(self) -> bool:
-        # Of frames that went on, none but the last can have bytes that are held.
-        return len(self._held) >= MAX_HELD or len(self._unsent) >= MAX_FRAMES_HELD // 2
-
     def _pass(self, to: int, edits: tuple[Edit, ...] = ()) -> None:
         """The other end may pass on what is before this offset; all of it that came goes on."""
-        now, held = min(to, self._came), self._held
+        now, held, unsent = min(to, self._came), self._held, self._unsent
         if now == self._came:
             held.clear()
         else:
@@ -260,13 +259,16 @@ class GatedStream(Protocol):
         self.passed, self._read = now, 0
         self._marks.drop(now)
         is_said = to <= self._pass_to and not self._decided and not edits
-        unsent = self._unsent
+        if len(unsent) == 1 and unsent[0][0] < to and not self._is_full:
+            # As nearly always.
+            self._say(to, edits, unsent.pop()[1], is_said=is_said)
+            return
         while unsent and unsent[0][0] < to:
             self._say(to, edits, unsent.pop(0)[1], is_said=is_said)
             is_said = True
         if not is_said:
             self._say(to, edits, None, is_said=False)
-        if self._is_full and not self._has_enough():
+        if self._is_full and len(held) < MAX_HELD and len(unsent) < _MOST_UNSENT:
             self._is_full = False
             self._pace()
 
@@ -278,12 +280,17 @@ class GatedStream(Protocol):
             if message is not None:
                 self.out.pass_on(message)
             return
-        self._pass_to = max(self._pass_to, to)
-        while len(self._decided) > MAX_NOTED:
-            self.out.note(GateNote(decisions=tuple(self._decided[:MAX_NOTED])))
-            del self._decided[:MAX_NOTED]
-        self.out.note(GateNote(to, tuple(self._decided), edits), message)
-        self._decided.clear()
+        if to > self._pass_to:
+            self._pass_to = to
+        decided = self._decided
+        if not decided:
+            self.out.note(GateNote(to, (), edits), message)
+            return
+        while len(decided) > MAX_NOTED:
+            self.out.note(GateNote(decisions=tuple(decided[:MAX_NOTED])))
+            del decided[:MAX_NOTED]
+        self.out.note(GateNote(to, tuple(decided), edits), message)
+        decided.clear()
 
     def _finish(self) -> None:
         if not self.finished.called:

@@ -93,7 +93,9 @@ class ApprovedTests(SynchronousTestCase):
     ) -> GatedRequest:
         given = {"method": "GET", "path": path, "upgrade": False, **facts}
         found = None if approved is None else ApprovalForRequests(approved)
-        return self.gate.decide_request(self.opened, "webAccess", given, found, text)
+        decided = self.gate.decide_request(self.opened, "webAccess", given, found, text)
+        assert isinstance(decided, GatedRequest)
+        return decided
 
     def used(self, text: bytes = b"", method: str = "GET") -> GatedRequest:
         """A request as the session decides it, with Authority at hand."""
@@ -104,6 +106,7 @@ class ApprovedTests(SynchronousTestCase):
         session = self.gate.session(self.opened, {}, write, self.approvals.use)
         facts: dict[str, Any] = {"method": method, "path": "/", "upgrade": False}
         denied = self.gate.decide_request(self.opened, "webAccess", facts, None, text)
+        assert isinstance(denied, GatedRequest)
         found: list[Any] = []
         decided = session._approved(denied, "webAccess", facts, text)
         Deferred.fromCoroutine(decided).addBoth(found.append)

@@ -37,6 +37,7 @@ from svc.proxy.sessions.gated import (
     GatedOpen,
     GatedRequest,
     GatedSession,
+    RepeatedGated,
 )
 from svc.proxy.sessions.gated_stream import MAX_HELD, GatedStream
 from svc.proxy.sessions.recording import as_record, recording
@@ -293,7 +294,7 @@ class StreamTests(SynchronousTestCase):
 
 class DecideTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.written: list[GatedRequest | GatedNote] = []
+        self.written: list[GatedRequest | RepeatedGated | GatedNote] = []
         self.writing: Any = None
         self.deciding: Exception | None = None
         self.word = "allow"
@@ -390,7 +391,7 @@ class DecideTests(SynchronousTestCase):
             numbers=opened.numbers,
         )
 
-    async def write(self, decided: GatedRequest | GatedNote, uid: str) -> None:
+    async def write(self, decided: GatedRequest | RepeatedGated | GatedNote, uid: str) -> None:
         self.assertEqual(uid, self.opened.request.session_uid)
         if self.writing is not None:
             await self.writing

@@ -65,6 +65,7 @@ class NamedTests(SynchronousTestCase):
             facts[NAMED_PERSON] = named
         allows = self.gate.still_allows_request(self.opened, "webAccess", facts)
         decided = self.gate.decide_request(self.opened, "webAccess", facts)
+        assert isinstance(decided, GatedRequest)
         self.assertEqual(allows, decided.decision == "allow")
         return decided
 

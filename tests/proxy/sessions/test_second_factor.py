@@ -8,7 +8,7 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.policy.entities import Facts, GroupFacts, PersonFacts
-from svc.proxy.sessions.gated import GatedOpen
+from svc.proxy.sessions.gated import GatedOpen, GatedRequest
 from tests.proxy.sessions.board import BOARD, REQUEST, WEB, board_gate, board_policy
 
 ADA = "a" * 26
@@ -41,6 +41,7 @@ class GateFactorTests(SynchronousTestCase):
         may_open = asked.decision.decision == "allow"
         goes_on = self.gate.still_allows(asked)
         decided = self.gate.decide_request(opened, "webAccess", FACTS_OF_REQUEST)
+        assert isinstance(decided, GatedRequest)
         self.assertEqual(
             decided.request.context.get("mfa_age_seconds"),
             None if opened.factor_at is None else int(self.now - opened.factor_at),
