@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 from attrs import field, frozen
@@ -206,20 +204,22 @@ class BatchChecks:
             values: The text of the personal values, which were checked.
         """
         found: list[SampledAllow] = []
-        of_entry: dict[int, list[RequestValue]] | None = None
+        of_entry: dict[int, list[Any]] | None = None
+        pick = self.pick
         for index, entry in enumerate(entries):
             if not entry.is_allowed:
                 continue
-            is_picked = self.pick()
+            is_picked = pick()
             if not is_picked and not entry.is_approved:
                 continue
             header = headers[entry.session]
             session = self.session_row(header.session_uid)
             assert session is not None  # or the batch had not been good
             if of_entry is None:
-                read = map(RequestValue.of, read_plain(values))
-                of_entry = {at: list(some) for at, some in groupby(read, key=attrgetter("index"))}
-            told = {one.path: one.value for one in of_entry.get(index, ())}
+                of_entry = {}
+                for one in read_plain(values):
+                    of_entry.setdefault(one[0], []).append(one)
+            told = {one.path: one.value for one in map(RequestValue.of, of_entry.get(index, ()))}
             form = read_plain(written[index])
             found.append(sampled_allow(form, header, session, told, is_picked=is_picked))
         return tuple(found)

@@ -45,7 +45,7 @@ session, and clocks are up to 30 s apart."""
 
 
 def at_random(entropy: Entropy, one_in: int = ONE_IN) -> Callable[[], bool]:
-    """Picks one in *one_in*, up to 256, by bytes that nobody can guess."""
+    """Picks one in *one_in*, up to 256, each by a byte that nobody can guess."""
     return lambda: entropy(1)[0] * one_in < 256
 
 

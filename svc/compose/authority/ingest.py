@@ -19,6 +19,7 @@ from svc.authority.sessions.sampled import at_random
 from svc.compose.authority.parts import Parts
 from svc.compose.authority.shared import SharedServices
 from svc.model.audit.outbox import Hold
+from svc.model.ids import DrawnAhead
 from svc.runtime.apart import WorkApart
 from svc.runtime.services import PeriodicTask
 from svc.runtime.threads import in_pool
@@ -62,7 +63,7 @@ def audit_queue(p: Parts, rooms: SharedServices, heads: HeadWriter) -> AuditQueu
             held=lambda reason: counters[reason].inc(),
             may_write=may_write,
             recorded=rooms.gated.recorded,
-            pick=at_random(p.runtime.entropy),
+            pick=at_random(DrawnAhead(p.runtime.entropy, 1)),
             decide_again=rooms.sampled.decide_again,
             in_thread=in_pool(clock),
             signatures=SignaturesApart(WorkApart(reactor=clock, clock=clock), clock.seconds),
