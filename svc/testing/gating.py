@@ -31,7 +31,7 @@ from svc.model.session.request import SessionRequest
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proxy.sessions.gate import Gate
-from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest, RepeatedGated
+from svc.proxy.sessions.gated import GatedNote, GatedOpen, Recordable
 from svc.proxy.sessions.gated_stream import GatedStream
 from svc.proxy.sessions.recording import as_record
 
@@ -196,7 +196,7 @@ class PlayedSession:
         stream.out = end
         return end
 
-    async def _write(self, decided: GatedRequest | RepeatedGated | GatedNote, uid: str) -> None:
+    async def _write(self, decided: Recordable, uid: str) -> None:
         if self.unrecordable is not None:
             raise self.unrecordable
         record = as_record(

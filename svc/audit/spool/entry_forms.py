@@ -33,12 +33,12 @@ from svc.model.policy.access import context_form
 from svc.model.policy.terms import AttributeTerm
 
 _MAX_VALUES = 32
-_AROUND = 64
-"""Bytes of an entry's numbers."""
+_AROUND = 48
+"""Bytes of an entry's place in its batch and its session, at most."""
 
 _HASH = 64
-_OWN = 256
-"""Bytes of what an entry says of its request alone."""
+_OWN = 192
+"""Bytes of what an entry says of its request alone, at most."""
 
 Recorded = RequestRecord | RepeatedRequest[Any]
 

@@ -478,8 +478,7 @@ def _json(form: Any) -> bytes:
 
 
 def _is_removed(path: Path) -> bool:
-    try:
+    with suppress(OSError):
         path.unlink(missing_ok=True)
-    except OSError:
-        return False
-    return True
+        return True
+    return False

@@ -13,7 +13,7 @@ from svc.model.canonical import decode
 from svc.model.policy.access import MAX_LEVELS, fact_from_form
 
 _VALUE = b"svc-request-value-v1\0"
-_AROUND = 64
+_AROUND = 48
 _TOP = 2
 """How many names lead to a fact that is in no record: ``context`` and its own."""
 

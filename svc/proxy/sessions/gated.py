@@ -120,14 +120,25 @@ class GatedRequest(RequestRecord):
     def verdict(self, decision_id: str) -> RequestVerdict:
         """What the gate is told of a request that was so decided."""
         return RequestVerdict(
-            self.decision == "allow",
-            decision_id,
-            self.policies,
-            self.reason,
-            self.basis,
-            self.request_hint,
-            self.approved,
-            self.lacks_text,
+            allowed=self.decision == "allow",
+            decision_id=decision_id,
+            policies=self.policies,
+            reason=self.reason,
+            basis=self.basis,
+            request_hint=self.request_hint,
+            approved=self.approved,
+            lacks_text=self.lacks_text,
+        )
+
+    def refused(self, decision_id: str, reason: str) -> GatedRequest:
+        """A request that the gate refuses, whatever was decided of it."""
+        return evolve(
+            self,
+            decision="deny",
+            decision_id=decision_id,
+            policies=() if self.decision == "allow" else self.policies,
+            reason=reason,
+            lacks_text=False,
         )
 
 
@@ -174,7 +185,9 @@ def not_kept(decision_id: str, action: str, text: bytes) -> None:
     """Where nobody can ask for it."""
 
 
-WriteGated = Callable[[GatedRequest | RepeatedGated | GatedNote, str], Awaitable[object] | None]
+Recordable = GatedRequest | RepeatedGated | GatedNote
+
+WriteGated = Callable[[Recordable, str], Awaitable[object] | None]
 """Makes a record durable, given the session's uid, or raises SvcError.
 
 What is to be awaited until the request may pass; None where it may at once.  Those of one session
@@ -270,15 +283,7 @@ class GatedSession:
                 assert isinstance(decided, GatedRequest)
                 first = decided = await self._approved(decided, action, facts, text)
             if refused:
-                by = () if first.decision == "allow" else first.policies
-                first = decided = evolve(
-                    first,
-                    decision="deny",
-                    decision_id=decided.decision_id,
-                    policies=by,
-                    reason=refused,
-                    lacks_text=False,
-                )
+                first = decided = first.refused(decided.decision_id, refused)
             self.counted(first.request.request_kind, first.decision)
             decided.range, decided.frames = self.requests.request_range(size)
             waiting = self.write(decided, self.opened.request.session_uid)

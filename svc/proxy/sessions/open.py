@@ -38,10 +38,8 @@ from svc.proxy.sessions.direct import DirectLanes
 from svc.proxy.sessions.gate import Gate
 from svc.proxy.sessions.gated import (
     GatedCarried,
-    GatedNote,
     GatedOpen,
-    GatedRequest,
-    RepeatedGated,
+    Recordable,
     WriteGated,
 )
 from svc.proxy.sessions.granted import (
@@ -72,9 +70,7 @@ ASSIGNMENT_CHANGED = "assignment_changed"
 _SPAN = OPEN_METHOD.lstrip("/")
 
 
-async def _not_recorded(
-    decided: GatedRequest | RepeatedGated | GatedNote, session_uid: str
-) -> None:
+async def _not_recorded(decided: Recordable, session_uid: str) -> None:
     raise Unavailable("this Proxy does not record requests", reason="audit_spool_unavailable")
 
 

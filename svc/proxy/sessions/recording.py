@@ -11,7 +11,7 @@ from svc.model.audit.request import RepeatedRequest
 from svc.model.canonical import Json
 from svc.model.cluster.agent import caller_kind
 from svc.model.ids import Entropy, event_id
-from svc.proxy.sessions.gated import GatedNote, GatedRequest, RepeatedGated, WriteGated
+from svc.proxy.sessions.gated import GatedNote, Recordable, WriteGated
 
 
 def recording(
@@ -19,9 +19,7 @@ def recording(
 ) -> WriteGated:
     """Writes to this Proxy's sink, each record on the share of the person whose request it is."""
 
-    def write(
-        decided: GatedRequest | RepeatedGated | GatedNote, session_uid: str
-    ) -> Awaitable[None] | None:
+    def write(decided: Recordable, session_uid: str) -> Awaitable[None] | None:
         if not isinstance(decided, GatedNote):
             decided.time = now()
             first = decided.first if isinstance(decided, RepeatedRequest) else decided
@@ -33,11 +31,7 @@ def recording(
 
 
 def as_record(
-    decided: GatedRequest | RepeatedGated | GatedNote,
-    origin: str,
-    session_uid: str,
-    now: float,
-    entropy: Entropy,
+    decided: Recordable, origin: str, session_uid: str, now: float, entropy: Entropy
 ) -> AuditRecord:
     """The record of an event of the kind's, or of one request, as its entry will be shown."""
     if isinstance(decided, GatedNote):

@@ -33,11 +33,10 @@ from svc.model.session.ranges import (
     next_head,
 )
 from svc.proxy.sessions.gated import (
-    GatedNote,
     GatedOpen,
     GatedRequest,
     GatedSession,
-    RepeatedGated,
+    Recordable,
 )
 from svc.proxy.sessions.gated_stream import MAX_HELD, GatedStream
 from svc.proxy.sessions.recording import as_record, recording
@@ -294,7 +293,7 @@ class StreamTests(SynchronousTestCase):
 
 class DecideTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.written: list[GatedRequest | RepeatedGated | GatedNote] = []
+        self.written: list[Recordable] = []
         self.writing: Any = None
         self.deciding: Exception | None = None
         self.word = "allow"
@@ -391,7 +390,7 @@ class DecideTests(SynchronousTestCase):
             numbers=opened.numbers,
         )
 
-    async def write(self, decided: GatedRequest | RepeatedGated | GatedNote, uid: str) -> None:
+    async def write(self, decided: Recordable, uid: str) -> None:
         self.assertEqual(uid, self.opened.request.session_uid)
         if self.writing is not None:
             await self.writing
