@@ -4,7 +4,7 @@ For a small message Twisted's own bookkeeping around ``doRead`` costs as much as
 does: a log context is made and dropped, and the poll is given room for as many events as there
 are sockets.  Here an event that is nothing but
 "readable" or "writable" calls the descriptor, and the log context is made where it is used: for
-an error and for an end.  What is to run in the next turn waits in a list, in its order, and not in
+an error.  What is to run in the next turn waits in a list, in its order, and not in
 the heap of what is due some time.  Where many are ready at once and each takes long, as when fifty
 people begin TLS together, timers do not wait for the last of them.  Everything else goes Twisted's
 way (docs/adr/0032-lean-polling.md, 0038-what-an-opening-costs.md).
@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
-from select import EPOLLIN, EPOLLOUT
+from select import EPOLLIN, EPOLLOUT, EPOLLRDHUP
 from typing import Any, cast
 
 from twisted.internet.base import DelayedCall
@@ -38,6 +38,9 @@ TURN_SECS = 0.01
 
 _LONGEST_POLL = 2_147_483
 """Seconds: what ``epoll_wait`` takes, in milliseconds."""
+
+_READABLE = EPOLLIN | EPOLLRDHUP
+"""What a reader waits for: bytes, or the peer's end, which is told beside the bytes before it."""
 
 _CANCELLED = 50
 """With more than these in the heap, and more than half of it, the heap is made anew."""
@@ -240,6 +243,8 @@ class LeanReactor(EPollReactor):
                 is_open = selectable.fileno() == descriptor
                 if is_open and event == EPOLLIN:
                     why = selectable.doRead()
+                elif is_open and event == _READABLE:
+                    why = self._read_to_end(selectable, descriptor)
                 elif is_open and event == EPOLLOUT:
                     why = selectable.doWrite()
                 elif before is not None and before[descriptor] is not selectable:
@@ -255,9 +260,19 @@ class LeanReactor(EPollReactor):
                 log.callWithLogger(selectable, log.err)
                 why = error
             if why:
-                self._lose(selectable, why, is_reading=event == EPOLLIN)
+                self._lose(selectable, why, is_reading=event in (EPOLLIN, _READABLE))
 
     doIteration = doPoll
+
+    def _read_to_end(self, selectable: Any, descriptor: int) -> Any:
+        """Read the peer's last bytes and its end, which has come already, in one turn.
+
+        A tool that says its last word and closes would cost everybody on the way a turn for each.
+        Where more is left than one reading takes, it waits for the next turn.
+        """
+        why = selectable.doRead()
+        is_read_on = descriptor in self._reads and self._selectables.get(descriptor) is selectable
+        return selectable.doRead() if is_read_on and not why else why
 
     # As Twisted has them, in one function each where a descriptor is watched for one thing alone: a
     # session's sockets begin and end to be watched some twenty times.
@@ -266,7 +281,7 @@ class LeanReactor(EPollReactor):
         descriptor = reader.fileno()
         if descriptor in self._reads:
             return
-        if descriptor in self._writes or not self._watched(descriptor, EPOLLIN):
+        if descriptor in self._writes or not self._watched(descriptor, _READABLE):
             super().addReader(reader)  # type: ignore[no-untyped-call]
             return
         self._reads.add(descriptor)
@@ -283,19 +298,27 @@ class LeanReactor(EPollReactor):
         self._selectables[descriptor] = writer
 
     def removeReader(self, reader: Any) -> None:
-        descriptor = reader.fileno()
-        if descriptor not in self._reads or descriptor in self._writes:
+        descriptor, reads = reader.fileno(), self._reads
+        if descriptor in reads and descriptor not in self._writes:
+            del self._selectables[descriptor]
+            self._poller.unregister(descriptor)
+            reads.remove(descriptor)
+        elif descriptor in reads or not self._is_unknown(descriptor, reader):
             super().removeReader(reader)  # type: ignore[no-untyped-call]
-            return
-        del self._selectables[descriptor]
-        self._poller.unregister(descriptor)
-        self._reads.remove(descriptor)
 
     def removeWriter(self, writer: Any) -> None:
-        descriptor = writer.fileno()
-        if descriptor not in self._writes and descriptor in self._reads:
-            return
-        super().removeWriter(writer)  # type: ignore[no-untyped-call]
+        descriptor, writes = writer.fileno(), self._writes
+        if descriptor in writes and descriptor not in self._reads:
+            del self._selectables[descriptor]
+            self._poller.unregister(descriptor)
+            writes.remove(descriptor)
+        elif descriptor in writes or not self._is_unknown(descriptor, writer):
+            super().removeWriter(writer)  # type: ignore[no-untyped-call]
+
+    def _is_unknown(self, descriptor: int, selectable: Any) -> bool:
+        """Whether there is nothing to remove of it, nor of a file, which epoll cannot watch."""
+        files = self._continuousPolling
+        return descriptor >= 0 and not (files.isReading(selectable) or files.isWriting(selectable))
 
     def _watched(self, descriptor: int, event: int) -> bool:
         """Watch a new one; False where epoll does not take it."""
@@ -306,7 +329,10 @@ class LeanReactor(EPollReactor):
         return True
 
     def _lose(self, selectable: Any, why: BaseException, *, is_reading: bool) -> None:
-        log.callWithLogger(selectable, self._disconnectSelectable, selectable, why, is_reading)
+        try:
+            self._disconnectSelectable(selectable, why, is_reading)  # type: ignore[no-untyped-call]
+        except BaseException:
+            _log.failure("while telling that a connection is lost")
 
 
 def _ignore(_call: DelayedCall) -> None:

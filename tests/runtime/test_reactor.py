@@ -9,7 +9,7 @@ from typing import Any
 
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.epollreactor import EPollReactor
-from twisted.internet.error import ConnectionLost
+from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.test.reactormixins import ReactorBuilder
 from twisted.internet.test.test_core import SystemEventTestsBuilder
 from twisted.internet.test.test_fdset import ReactorFDSetTestsBuilder
@@ -272,6 +272,52 @@ class LeanTests(Contract, SynchronousTestCase):
         ears[2].far.close()
         self.reactor.doIteration(0)
         self.assertEqual(done, ["event"] * 3)
+
+    def last_words(self, size: int) -> tuple[list[bytes], Ear]:
+        """One whose peer has said its last word, and is read so many bytes at a time; what came."""
+        heard: list[bytes] = []
+
+        def read(ear: Ear) -> ConnectionDone | None:
+            heard.append(os.read(ear.fileno(), size))
+            return None if heard[-1] else ConnectionDone()
+
+        ear = self.ear(read)
+        ear.far.shutdown(socket.SHUT_WR)
+        return heard, ear
+
+    def test_last_words(self) -> None:
+        """They are read in one turn with the end behind them."""
+        heard, ear = self.last_words(64)
+        self.reactor.doIteration(0)
+        self.assertEqual((heard, len(ear.reasons)), ([b"word", b""], 1))
+        self.assertNotIn(ear, self.reactor.getReaders())
+
+    def test_last_words_in_parts(self) -> None:
+        """A peer that leaves much behind takes no turn for itself: two readings a turn."""
+        heard, ear = self.last_words(1)
+        self.reactor.doIteration(0)
+        self.assertEqual((b"".join(heard), ear.reasons), (b"wo", []))
+        self.reactor.doIteration(0)
+        self.reactor.doIteration(0)
+        self.assertEqual((b"".join(heard), len(ear.reasons)), (b"word", 1))
+
+    def test_last_words_to_one_who_stops(self) -> None:
+        """Whoever stops reading at a word hears the end when it reads again."""
+        heard: list[bytes] = []
+
+        def stop(ear: Ear) -> ConnectionDone | None:
+            self.reactor.removeReader(ear)
+            heard.append(os.read(ear.fileno(), 64))
+            return None if heard[-1] else ConnectionDone()
+
+        ear = self.ear(stop)
+        ear.far.shutdown(socket.SHUT_WR)
+        for _ in range(2):
+            self.reactor.doIteration(0)
+            self.assertEqual((heard, ear.reasons), ([b"word"], []))
+        self.reactor.addReader(ear)
+        self.reactor.doIteration(0)
+        self.assertEqual((heard, len(ear.reasons)), ([b"word", b""], 1))
 
     def test_another_that_got_the_number(self) -> None:
         """The end of a connection that has gone is none of the one that has its number now."""
