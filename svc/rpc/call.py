@@ -92,13 +92,13 @@ class MessageEnd:
         """
         if self.refusal is not None:
             raise self.refusal
-        message = self._stream.take()
+        stream = self._stream
+        message = stream.take()
         if message is not None:
             return message
-        outcome = self.outcome
-        if outcome is not None:
+        if stream.status is not None and (outcome := self.outcome) is not None:
             raise outcome
-        if self._stream.input_ended and self._stream.inbox.is_partial:
+        if stream.input_ended and stream.inbox.is_partial:
             raise SvcError(
                 "the last message is cut short", reason="truncated", fault=Fault.INTERNAL
             )
@@ -181,9 +181,11 @@ class MessageEnd:
         """The stream holds something new."""
         if self._listener is not None:
             self._listener.readable()
+        elif self._reader is None:
+            pass  # Whoever comes to read takes what is there.
         elif self._stream.is_takeable:
             self._wake_reader()
-        elif self._reader is not None:
+        else:
             # Its message may be longer than the window: open it, though nothing was taken.
             self._stream.settle()
 
@@ -198,7 +200,8 @@ class MessageEnd:
     def over(self) -> None:
         """The peer has ended or reset the call; the stream holds its status."""
         self.readable()
-        self._fail_writers(self.outcome or _ended())
+        if self._writers:
+            self._fail_writers(self.outcome or _ended())
 
     def lost(self, refusal: SvcError) -> None:
         """The call is over without a word of the peer."""

@@ -130,10 +130,12 @@ class WireProtocol(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         """Feed the wire, unless the peer is held back."""
-        if self._slow is None:
-            self._feed(data)
-        else:
+        if self._slow is not None:
             self._slow.received(data)
+        elif self.end_reason is None and not self._is_holding:
+            self._take(data)
+        else:
+            self._feed(data)
 
     def _feed(self, data: bytes) -> None:
         """Feed the wire; what it did of that is acted on before this returns."""
@@ -286,8 +288,8 @@ class WireProtocol(Protocol):
             return
         for event in events:
             self._act(event)
-        if self.wire.has_work:
-            if events or self._is_paused or self._is_flushing or "flush" in self._timers:
+        if "flush" not in self._timers and self.wire.has_work:
+            if events or self._is_paused or self._is_flushing:
                 self.schedule()
             else:
                 self._flush()  # An answer to a ping: nobody has anything to say with it.

@@ -252,7 +252,9 @@ def parse_frame(message: Part) -> tuple[FrameKind, Part]:
     size = len(message)
     if size > 1 and message[0] in (_OPEN_TAG, _DATA_TAG):
         kind = FrameKind.OPEN if message[0] == _OPEN_TAG else FrameKind.DATA
-        length, at = _varint(message, 1)
+        length, at = int(message[1]), 2
+        if length >= 0x80:
+            length, at = _varint(message, 1)
         if length == size - at:
             return kind, memoryview(message)[at:]
     if message == EOF:

@@ -84,11 +84,12 @@ def release_buffers(connection: SSL.Connection) -> bool:
     """
     tls: Any = connection
     start = _ffi.new("char **")
-    if any(_lib.BIO_get_mem_data(old, start) > 0 for old in (tls._into_ssl, tls._from_ssl)):
+    size = _lib.BIO_get_mem_data
+    if size(tls._into_ssl, start) > 0 or size(tls._from_ssl, start) > 0:
         return False
-    fresh = [_lib.BIO_new(_lib.BIO_s_mem()) for _ in range(2)]
-    if _ffi.NULL in fresh:
+    into, out = _lib.BIO_new(_lib.BIO_s_mem()), _lib.BIO_new(_lib.BIO_s_mem())
+    if _ffi.NULL in (into, out):
         raise MemoryError("OpenSSL has no memory for a connection's buffers")
-    tls._into_ssl, tls._from_ssl = fresh
-    _lib.SSL_set_bio(tls._ssl, *fresh)  # which frees the old ones
+    tls._into_ssl, tls._from_ssl = into, out
+    _lib.SSL_set_bio(tls._ssl, into, out)  # which frees the old ones
     return True

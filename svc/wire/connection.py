@@ -50,7 +50,7 @@ from svc.wire.headers import (
 )
 from svc.wire.heads import Fields
 from svc.wire.limits import WireLimits
-from svc.wire.plain import PlainData, PlainPing
+from svc.wire.plain import LateReset, PlainPing
 from svc.wire.reader import EmptyFragments, HeaderBlockTooLong, NoSettings, Pieces
 from svc.wire.sending import SendingHalf
 from svc.wire.status import Code, Status, parse_trailers, status_of_reset
@@ -83,11 +83,14 @@ class Connection(SendingHalf):
     Attributes:
         is_going_away: A server (the peer or we) has said that no further call begins.
         taken: How many frames have come.
+        is_clear: Whether all that was received was taken then: nothing waits for its turn, and
+            nothing for its end.
     """
 
     def __init__(self, limits: WireLimits, *, is_client: bool) -> None:
         super().__init__(limits, is_client=is_client)
         self.taken = 0
+        self.is_clear = True
         self.is_going_away = False
         self._is_leaving = False
         self._returned = 0
@@ -127,7 +130,8 @@ class Connection(SendingHalf):
         if self._returned >= self.limits.connection_window // 4:
             self._machine.increment_flow_control_window(self._returned)
             self._returned = 0
-        return self.take_events()
+        events, self.events = self.events, []
+        return events
 
     def hold(self, data: bytes) -> None:
         """Keep *data* for the next :meth:`receive`: the transport had read it already."""
@@ -138,11 +142,6 @@ class Connection(SendingHalf):
     def has_unread(self) -> bool:
         """Whether received frames wait for their turn."""
         return not self._is_dead and self._machine.has_frame
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether all that came was taken: nothing waits for its turn, and nothing for its end."""
-        return self._machine.reader.is_clear
 
     @property
     def is_amid_head(self) -> bool:
@@ -183,7 +182,7 @@ class Connection(SendingHalf):
             method, scheme=scheme, authority=authority, timeout=timeout, metadata=metadata
         )
         stream = Stream(self, 0, self._now)
-        if self._turns or not self._has_turn:
+        if self._turns.waiting or not self._has_turn:
             self._turns.wait(stream, fields)
         else:
             self._begin(stream, fields)
@@ -227,16 +226,18 @@ class Connection(SendingHalf):
     def _work(self) -> None:
         machine, left = self._machine, self.limits.turn_work
         reader = machine.reader
-        while left > 0 and reader.has_bytes:
+        while not (clear := reader.is_clear) and left > 0:
             plain = machine.take_plain() if self._is_ready else None
-            events: Sequence[h2e.Event | PlainData | PlainPing]
+            events: Sequence[h2e.Event | PlainPing | LateReset]
             if plain is not None:
                 self.taken += 1
-                work, events = plain
+                work, data, events = plain
+                if data is not None:
+                    self._on_plain_data(*data)
             else:
                 frame = machine.take_frame()
                 if frame is None:
-                    return
+                    break
                 self.taken += 1
                 work, events = machine.work_of(frame), self._acted_on(frame)
             left -= work
@@ -244,6 +245,7 @@ class Connection(SendingHalf):
                 dispatch = _DISPATCH.get(type(event))
                 if dispatch is not None:
                     dispatch(self, event)
+        self.is_clear = clear
 
     def _acted_on(self, frame: Frame) -> list[h2e.Event]:
         if not self._is_ready and type(frame) is not SettingsFrame:
@@ -269,16 +271,26 @@ class Connection(SendingHalf):
             self._floods.count(what, self._now)
         elif events:
             return
-        elif isinstance(frame, DataFrame | HeadersFrame) or (
-            isinstance(frame, RstStreamFrame) and not self._machine.reset_by_peer(frame.stream_id)
-        ):
+        elif isinstance(frame, DataFrame | HeadersFrame):
+            self._floods.count(Nuisance.CLOSED_STREAM, self._now)
+        elif isinstance(frame, RstStreamFrame):
+            self._on_late_reset(frame)
+
+    def _on_late_reset(self, reset: LateReset | RstStreamFrame) -> None:
+        if not self._machine.reset_by_peer(reset.stream_id):
             self._floods.count(Nuisance.CLOSED_STREAM, self._now)
 
-    def _on_plain_data(self, plain: PlainData) -> None:
-        data, stream = plain.data, self.streams.get(plain.stream_id)
-        self._returned += len(data)
-        if stream is not None and data:
-            stream.accept((data,), len(data), 0)
+    def _on_plain_data(self, stream_id: int, data: bytes) -> None:
+        stream, size = self.streams.get(stream_id), len(data)
+        self._returned += size
+        if stream is not None and size:
+            stream.accept((data,), size, 0)
+            self._tell_readable(stream)
+
+    def _tell_readable(self, stream: Stream) -> None:
+        """Once for all that follows one another: whoever is told takes whatever is there."""
+        last = self.events[-1] if self.events else None
+        if type(last) is not Readable or last.stream is not stream:
             self.events.append(Readable(stream))
 
     def _on_plain_ping(self, plain: PlainPing) -> None:
@@ -300,7 +312,7 @@ class Connection(SendingHalf):
         if stream is not None and length:
             parts = data.parts if isinstance(data, Pieces) else [data]
             stream.accept(parts, len(data), length - len(data))
-            self.events.append(Readable(stream))
+            self._tell_readable(stream)
 
     def _on_request(self, event: h2e.RequestReceived) -> None:
         fields: Any = event.headers or []
@@ -347,8 +359,9 @@ class Connection(SendingHalf):
         if stream is None:
             return
         stream.input_ended = True
-        self.events.append(Readable(stream))
-        if self._is_client:
+        if not self._is_client:
+            self._tell_readable(stream)
+        else:
             # A server that waits for no more says so by itself, right behind its answer.
             if not self._machine.reader.resets_next(stream.id):
                 self._reset(stream.id, ErrorCodes.NO_ERROR)
@@ -404,7 +417,7 @@ class Connection(SendingHalf):
             return  # about streams of ours, of which there are none; what is begun is served
         self.is_going_away = True
         # Those that wait first: none of them may begin when another one ends.
-        for stream in [*self._turns.streams, *self.streams.values()]:
+        for stream in [*self._turns.waiting, *self.streams.values()]:
             if not stream.id or stream.id > last:
                 stream.is_unprocessed = True
                 self._over(
@@ -413,9 +426,9 @@ class Connection(SendingHalf):
                 )
 
 
-_DISPATCH: dict[type[h2e.Event | PlainData | PlainPing], Callable[[Connection, Any], None]] = {
-    PlainData: Connection._on_plain_data,
+_DISPATCH: dict[type[h2e.Event | PlainPing | LateReset], Callable[[Connection, Any], None]] = {
     PlainPing: Connection._on_plain_ping,
+    LateReset: Connection._on_late_reset,
     h2e.DataReceived: Connection._on_data,
     h2e.RequestReceived: Connection._on_request,
     h2e.ResponseReceived: Connection._on_response,

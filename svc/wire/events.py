@@ -23,7 +23,8 @@ class CallOpened:
 class Readable:
     """The stream holds bytes, or the end of the peer's half, that were not there before.
 
-    One for each message: a frozen one would take three times as long to make.
+    At a client the end comes with :class:`Finished` alone.  There are many of these: a frozen one
+    would take three times as long to make.
     """
 
     stream: Stream

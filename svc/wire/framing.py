@@ -72,30 +72,22 @@ class Inbox:
             SvcError: ``EXHAUSTED`` for a message past the limit, ``UNIMPLEMENTED`` or
                 ``INTERNAL`` for a compressed one; the stream's remaining bytes mean nothing then.
         """
-        if self.need < 0 and (alone := self._alone()):
-            return alone
         if not self.is_whole:
             return None
+        if self.need < 0 and self._chunks is not None:  # it is all that is held
+            whole, self._chunks, self.held = self._chunks[0], None, 0
+            return memoryview(whole)[PREFIX_BYTES:]
         if self._refusal is not None:
             raise self._refusal
         size, self.need = self.need, -1
         return self._cut(size)
 
-    def _alone(self) -> bytes | memoryview:
-        """The message that is all that is held, as most are, whole and in one piece; or nothing."""
-        chunks, size = self._chunks, self.held - PREFIX_BYTES
-        if size <= 0 or chunks is None or len(chunks) > 1 or size > self._limit:
-            return b""
-        first = chunks[0]
-        if _PREFIX.unpack_from(first) != (0, size):
-            return b""
-        self._chunks, self.held = None, 0
-        return memoryview(first)[PREFIX_BYTES:]
-
     def peek(self, most: int) -> bytes:
         """The next message if it is there whole and no longer than *most*, or nothing; it stays."""
         if not self.is_whole or self._refusal is not None or self.need > most:
             return b""
+        if self.need < 0 and self._chunks is not None:  # it is all that is held
+            return b"" if self.held - PREFIX_BYTES > most else bytes(self._chunks[0][PREFIX_BYTES:])
         found = bytearray()
         for chunk in self._chunks or ():
             found += chunk[: self.need - len(found)]
@@ -114,10 +106,18 @@ class Inbox:
 
     @property
     def is_whole(self) -> bool:
-        """Whether :meth:`take` would give a message, or refuse one."""
+        """Whether :meth:`take` would give a message, or refuse one.
+
+        The prefix is taken off, but of a message that is all that is held, in one piece, as most
+        are.
+        """
         if self.need < 0:
-            if self.held < PREFIX_BYTES:
+            size, chunks = self.held - PREFIX_BYTES, self._chunks
+            if size < 0 or chunks is None:
                 return False
+            may_be_all = len(chunks) == 1 and 0 < size <= self._limit
+            if may_be_all and _PREFIX.unpack_from(chunks[0]) == (0, size):
+                return True
             self.need = self._cut_prefix()
         return self._refusal is not None or self.held >= self.need
 

@@ -56,6 +56,16 @@ class HeadDecoder(Decoder):
         self._entries = self.header_table.dynamic_entries = Entries()  # type: ignore[assignment]
         self._known: dict[bytes, Fields] = {}
         self._known_at = 0
+        self._table_size = self.header_table.maxsize
+
+    @property
+    def header_table_size(self) -> int:
+        """The most that the table may hold, counted as HPACK counts."""
+        return self._table_size
+
+    @header_table_size.setter
+    def header_table_size(self, value: int) -> None:
+        self._table_size = self.header_table.maxsize = value
 
     def known(self, data: bytes) -> Fields | None:
         """What a block stands for, if that is remembered, and may pass still."""
@@ -64,7 +74,9 @@ class HeadDecoder(Decoder):
             self._known.clear()
             self._known_at = entries.changes
         known = self._known.get(data)
-        return known if known is not None and self._takes(known) else None
+        if known is None or known.size > self.max_header_list_size:
+            return None
+        return known if self._table_size <= self.max_allowed_table_size else None
 
     def decode(self, data: bytes, raw: bool = False) -> Iterable[Any]:
         """The fields of a block, as hpack reads them."""
@@ -81,11 +93,6 @@ class HeadDecoder(Decoder):
             self._known.clear()
         known = self._known[bytes(data)] = Fields(fields)
         return known
-
-    def _takes(self, known: Fields) -> bool:
-        """Whether the limits let it pass still."""
-        within = self.header_table_size <= self.max_allowed_table_size
-        return within and known.size <= self.max_header_list_size
 
     @staticmethod
     def _resizes(data: bytes) -> bool:

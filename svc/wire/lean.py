@@ -67,6 +67,11 @@ class LeanSettings(Settings):
         self._proposed = later or None
         return changed
 
+    @property
+    def most_streams(self) -> int | None:
+        """How many streams may be open; None where nothing was said of it."""
+        return self._now.get(SettingCodes.MAX_CONCURRENT_STREAMS)
+
     def __getitem__(self, key: _Code) -> int:
         """The value in force."""
         return self._now[key]

@@ -58,7 +58,7 @@ from svc.wire.lean import Dispatch, LeanSettings, configuration
 from svc.wire.limits import WireLimits
 from svc.wire.messages import MalformedMessage, MessageStream
 from svc.wire.plain import HEADERS_WORK, PlainFrames
-from svc.wire.reader import FrameReader, check_size_updates
+from svc.wire.reader import RESET_BYTES, FrameReader, check_size_updates
 
 _HEADER = Struct("!HBBBL")
 _NO_LIMIT = 1 << 30
@@ -127,8 +127,11 @@ class Machine(PlainFrames):
         control: The control frames waiting to be written; only to be looked at.
     """
 
+    remote_settings: LeanSettings
+
     def __init__(self, limits: WireLimits, *, is_client: bool) -> None:
         super().__init__(configuration(client=is_client))
+        self.is_client = is_client
         self._frame_dispatch_table = Dispatch(self)  # type: ignore[assignment]
         self.encoder, self.decoder = HeadEncoder(), HeadDecoder()
         self.local_settings = _settings(limits, is_client=is_client)
@@ -161,7 +164,8 @@ class Machine(PlainFrames):
     @property
     def peer_max_streams(self) -> int:
         """How many calls the peer lets us have open."""
-        return min(self.remote_settings.max_concurrent_streams, _NO_LIMIT)
+        said = self.remote_settings.most_streams
+        return _NO_LIMIT if said is None else min(said, _NO_LIMIT)
 
     @property
     def held_control(self) -> int:
@@ -222,9 +226,14 @@ class Machine(PlainFrames):
         stream = self.streams.get(stream_id)
         return stream is not None and stream.state_machine.state is not StreamState.CLOSED
 
-    def room(self, stream_id: int) -> int:
-        """How many bytes of DATA the peer takes on this stream now, in one frame."""
-        stream = self.streams[stream_id]
+    def room(self, stream_id: int) -> int | None:
+        """How many bytes of DATA the peer takes on this stream now, in one frame; None: it is over.
+
+        A window can be less than nothing.
+        """
+        stream = self.streams.get(stream_id)
+        if stream is None or stream.state_machine.state is StreamState.CLOSED:
+            return None
         return min(
             self.outbound_flow_control_window,
             stream.outbound_flow_control_window,
@@ -263,7 +272,6 @@ class Machine(PlainFrames):
         if _size(fields) > _SURELY_ONE_FRAME:
             self.send_headers(stream_id, fields)
             return
-        self.state_machine.process_input(ConnectionInputs.SEND_HEADERS)
         stream = self._begin_new_stream(stream_id, AllowedStreamIDs.ODD)
         stream.state_machine.process_input(StreamInputs.SEND_HEADERS)
         stream.request_method = _METHOD
@@ -277,7 +285,6 @@ class Machine(PlainFrames):
         if _size(fields) > _SURELY_ONE_FRAME:
             self.send_headers(stream_id, fields, end_stream=end_stream)
             return
-        self.state_machine.process_input(ConnectionInputs.SEND_HEADERS)
         state = self.streams[stream_id].state_machine
         state.process_input(StreamInputs.SEND_HEADERS)
         flags = _END_HEADERS
@@ -287,11 +294,22 @@ class Machine(PlainFrames):
         self._send_block(stream_id, fields, flags)
 
     def _send_block(self, stream_id: int, fields: Headers, flags: int) -> None:
+        state = self.state_machine.state
+        if state is not _CLIENT_OPEN and state is not _SERVER_OPEN:
+            # h2 says why not; where it may, the state stays as it is.
+            self.state_machine.process_input(ConnectionInputs.SEND_HEADERS)
         block = self.encoder.encode(fields)
         self._data_to_send += _HEADER.pack(
             len(block) >> 8, len(block) & 0xFF, HeadersFrame.type, flags, stream_id
         )
         self._data_to_send += block
+
+    def reset(self, stream_id: int, code: ErrorCodes) -> None:
+        """End a stream that is open: what ``reset_stream`` does."""
+        self.state_machine.process_input(ConnectionInputs.SEND_RST_STREAM)
+        self.streams[stream_id].state_machine.process_input(StreamInputs.SEND_RST_STREAM)
+        self._data_to_send += _HEADER.pack(0, RESET_BYTES, RstStreamFrame.type, 0, stream_id)
+        self._data_to_send += code.to_bytes(RESET_BYTES, "big")
 
     def send_goaway(self, *, last_stream_id: int | None = None) -> None:
         """Tell the peer to open no further streams; open ones go on.
@@ -316,7 +334,8 @@ class Machine(PlainFrames):
         """Drop a closed stream, keeping what tells late frames from wrong ones."""
         stream = self.streams.pop(stream_id, None)
         if stream is not None:
-            self._closed_streams[stream_id] = stream.closed_by or StreamClosedBy.SEND_RST_STREAM
+            how = stream.state_machine.stream_closed_by
+            self._closed_streams[stream_id] = how or StreamClosedBy.SEND_RST_STREAM
 
     def take_parts(self) -> list[Part]:
         """Everything to be written, in order; it is handed over."""
@@ -371,7 +390,7 @@ class Machine(PlainFrames):
 
     def _begin_new_stream(self, stream_id: int, allowed_ids: AllowedStreamIDs) -> H2Stream:
         """As in h2, for streams of ours."""
-        outbound = self._stream_id_is_outbound(stream_id)
+        outbound = stream_id % 2 == self.is_client
         highest = self.highest_outbound_stream_id if outbound else self.highest_inbound_stream_id
         if stream_id <= highest:
             raise StreamIDTooLowError(stream_id, highest)

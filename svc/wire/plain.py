@@ -6,6 +6,7 @@ and windows are ``h2``'s, and become what it makes of them; whatever is not as u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import define
@@ -15,7 +16,7 @@ from h2.stream import H2Stream, StreamInputs, StreamState
 from h2.utilities import HeaderValidationFlags
 
 from svc.wire.heads import LONGEST, Fields, HeadDecoder
-from svc.wire.reader import FrameReader
+from svc.wire.reader import DATA, HEADERS, RESET_BYTES, FrameReader
 
 _PONG = b"\0\0\x08\x06\x01\0\0\0\0"
 """The head of an answer to a ping: 8 bytes, PING, ACK, of the connection (RFC 9113 6.7)."""
@@ -34,14 +35,6 @@ _TRAILERS = _REQUEST._replace(is_client=True, is_trailer=True)
 
 
 @define(eq=False)
-class PlainData:
-    """Bytes of a stream, past ``h2``."""
-
-    stream_id: int
-    data: bytes
-
-
-@define(eq=False)
 class PlainPing:
     """A ping, past ``h2``; if it asks, its answer waits to be written."""
 
@@ -49,7 +42,18 @@ class PlainPing:
     is_answer: bool
 
 
-_Plain = Event | PlainData | PlainPing
+@define(eq=False)
+class LateReset:
+    """A reset of a stream that is over here, past ``h2``."""
+
+    stream_id: int
+
+
+Taken = tuple[int, tuple[int, bytes] | None, Sequence[Event | PlainPing | LateReset]]
+"""What a frame costs in small frames; the bytes that it brings, and to which stream; what else it
+does, after that."""
+
+_NOTHING: tuple[Event, ...] = ()
 
 
 class PlainFrames(H2Connection):
@@ -61,12 +65,14 @@ class PlainFrames(H2Connection):
 
     reader: FrameReader
     decoder: HeadDecoder
+    is_client: bool
 
-    def take_plain(self) -> tuple[int, list[_Plain]] | None:
+    def take_plain(self) -> Taken | None:
         """What the next frame costs and does, where ``h2`` would find nothing new in it.
 
         That is DATA within both windows, on a stream that awaits data of no named length; a list
-        of fields that came before on this connection and was judged, where it may come; and PING.
+        of fields that came before on this connection and was judged, where it may come; a reset of
+        a stream that is over; and PING.
         """
         plain = self.reader.plain()
         state = self.state_machine.state  # compared by identity: a plain enum's hash is slow
@@ -74,19 +80,23 @@ class PlainFrames(H2Connection):
             return None
         if plain is None:
             return self._plain_ping()
-        kind, stream_id, ends, length = plain
-        if kind:
-            events = self._known_head(stream_id, length, ends=ends)
-            work = HEADERS_WORK
+        kind, stream_id, ends, payload = plain
+        taken: Taken | None
+        if kind == DATA:
+            taken = self._plain_data(stream_id, payload, ends=ends)
+        elif kind == HEADERS:
+            events = self._known_head(stream_id, payload, ends=ends)
+            taken = None if events is None else (HEADERS_WORK, None, events)
         else:
-            events = self._plain_data(stream_id, length, ends=ends)
-            work = 1
-        if events is None:
-            return None
-        self.reader.drop(length)
-        return work, events
+            is_late = (
+                stream_id not in self.streams and stream_id > 0 and len(payload) == RESET_BYTES
+            )
+            taken = (1, None, [LateReset(stream_id)]) if is_late else None
+        if taken is not None:
+            self.reader.drop(len(payload))
+        return taken
 
-    def _plain_ping(self) -> tuple[int, list[_Plain]] | None:
+    def _plain_ping(self) -> Taken | None:
         ping = self.reader.ping()
         if ping is None:
             return None
@@ -94,10 +104,10 @@ class PlainFrames(H2Connection):
         self.reader.drop(len(payload))
         if not is_answer:
             self._data_to_send += _PONG + payload
-        return 1, [PlainPing(payload, is_answer)]
+        return 1, None, [PlainPing(payload, is_answer)]
 
-    def _plain_data(self, stream_id: int, length: int, *, ends: bool) -> list[_Plain] | None:
-        stream = self.streams.get(stream_id)
+    def _plain_data(self, stream_id: int, data: bytes, *, ends: bool) -> Taken | None:
+        stream, length = self.streams.get(stream_id), len(data)
         if stream is None or stream._expected_content_length is not None or not (length or ends):
             return None
         transitions = stream.state_machine
@@ -109,11 +119,11 @@ class PlainFrames(H2Connection):
             return None
         window.current_window_size -= length
         shared.current_window_size -= length
-        data = PlainData(stream_id, self.reader.payload(length))
-        return [data, *transitions.process_input(StreamInputs.RECV_END_STREAM)] if ends else [data]
+        ended = transitions.process_input(StreamInputs.RECV_END_STREAM) if ends else _NOTHING
+        return 1, (stream_id, data), ended
 
-    def _known_head(self, stream_id: int, length: int, *, ends: bool) -> list[_Plain] | None:
-        known = self.decoder.known(self.reader.payload(length)) if length <= LONGEST else None
+    def _known_head(self, stream_id: int, block: bytes, *, ends: bool) -> list[Event] | None:
+        known = self.decoder.known(block) if len(block) <= LONGEST else None
         if known is None or known.names_length:
             return None
         stream = self.streams.get(stream_id)
@@ -121,14 +131,14 @@ class PlainFrames(H2Connection):
             return self._known_answer(stream, known, ends=ends)
         checked = known.checked.get(_REQUEST)
         is_next = stream_id % 2 and stream_id > self.highest_inbound_stream_id
-        if checked is None or ends or not is_next or self.config.client_side:
+        if checked is None or ends or not is_next or self.is_client:
             return None
         begun = self._begin_new_stream(stream_id, AllowedStreamIDs.ODD).state_machine
         events: list[Any] = begun.process_input(StreamInputs.RECV_HEADERS)
         events[0].headers = checked
         return events
 
-    def _known_answer(self, stream: H2Stream, known: Fields, *, ends: bool) -> list[_Plain] | None:
+    def _known_answer(self, stream: H2Stream, known: Fields, *, ends: bool) -> list[Event] | None:
         """Of a call that we made: what its answer begins with, or what ends it."""
         state = stream.state_machine
         is_trailer = bool(state.headers_received)

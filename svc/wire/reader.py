@@ -21,7 +21,7 @@ Piece = bytes | memoryview
 _HEAD = 9
 _HEAD_AT = Struct("!BHBBL").unpack_from
 _KIND_AT = 3
-_DATA, _HEADERS, _RESET, _SETTINGS, _PUSH, _PING, _WINDOW_UPDATE, _CONTINUATION = (
+DATA, HEADERS, _RESET, _SETTINGS, _PUSH, _PING, _WINDOW_UPDATE, _CONTINUATION = (
     0,
     1,
     3,
@@ -31,12 +31,12 @@ _DATA, _HEADERS, _RESET, _SETTINGS, _PUSH, _PING, _WINDOW_UPDATE, _CONTINUATION 
     8,
     9,
 )
-_HEADS = (_HEADERS, _PUSH, _CONTINUATION)
+_HEADS = (HEADERS, _PUSH, _CONTINUATION)
 _END_STREAM, _END_HEADERS = 0x01, 0x04
 _PADDED = 0x08
-_RESET_BYTES, _PING_BYTES = 4, 8
+RESET_BYTES, _PING_BYTES = 4, 8
 _ACK = 0x01
-_PLAIN = {_DATA: 0, _HEADERS: _END_HEADERS}
+_PLAIN = {DATA: 0, HEADERS: _END_HEADERS, _RESET: 0}
 """The flags of plain frames, beside the end of the stream."""
 
 _BESIDE_BLOCK = 6 + 256
@@ -120,11 +120,6 @@ class FrameReader(FrameBuffer):
         self._missing = 0
 
     @property
-    def has_bytes(self) -> bool:
-        """Whether anything of what was read is left."""
-        return bool(self._data) or self._frame is not None
-
-    @property
     def has_frame(self) -> bool:
         """Whether a frame may be whole: one that is long is only known to be once it is taken."""
         if self._frame is not None:
@@ -137,10 +132,11 @@ class FrameReader(FrameBuffer):
         """Whether all that was read has been taken, to the end of a frame and of its block."""
         return not (self._data or self._headers_buffer or self._frame is not None)
 
-    def plain(self) -> tuple[int, int, bool, int] | None:
-        """Kind, stream, whether it ends the stream, and length of the next frame, if it is plain.
+    def plain(self) -> tuple[int, int, bool, bytes] | None:
+        """Kind, stream, whether it ends the stream, and payload of the next frame, if it is plain.
 
-        That is DATA or HEADERS, whole, and with no other flag than that its block is whole too.
+        That is DATA, HEADERS or RST_STREAM, whole, and with no other flag than that its block is
+        whole too.  It stays; :meth:`drop` takes it.
         """
         data = self._data
         if len(data) < _HEAD or self._frame is not None or self._headers_buffer:
@@ -151,7 +147,8 @@ class FrameReader(FrameBuffer):
             return None
         if length > self.max_frame_size:
             return None
-        return kind, stream_id & 0x7FFF_FFFF, flags & _END_STREAM != 0, length
+        payload = bytes(memoryview(data)[_HEAD : _HEAD + length])
+        return kind, stream_id & 0x7FFF_FFFF, flags & _END_STREAM != 0, payload
 
     def ping(self) -> tuple[bytes, bool] | None:
         """What the next frame asks or answers, and whether it answers, if it is a whole PING."""
@@ -163,23 +160,19 @@ class FrameReader(FrameBuffer):
             return None
         if high << 16 | low != _PING_BYTES:
             return None
-        return self.payload(_PING_BYTES), flags == _ACK
-
-    def payload(self, length: int) -> bytes:
-        """The payload of the plain frame of that length, which stays."""
-        return bytes(memoryview(self._data)[_HEAD : _HEAD + length])
+        return bytes(data[_HEAD : _HEAD + _PING_BYTES]), flags == _ACK
 
     def drop(self, length: int) -> None:
-        """Take that frame away."""
+        """Take away the next frame, whose payload is of that length."""
         del self._data[: _HEAD + length]
 
     def resets_next(self, stream_id: int) -> bool:
         """Whether the next frame is there whole, and is the peer's reset of this stream."""
         data = self._data
-        if len(data) < _HEAD + _RESET_BYTES or self._frame is not None or self._headers_buffer:
+        if len(data) < _HEAD + RESET_BYTES or self._frame is not None or self._headers_buffer:
             return False
         high, low, kind, _, stream = _HEAD_AT(data)
-        if kind != _RESET or high << 16 | low != _RESET_BYTES:
+        if kind != _RESET or high << 16 | low != RESET_BYTES:
             return False
         return bool(stream & 0x7FFF_FFFF == stream_id)
 
@@ -188,7 +181,7 @@ class FrameReader(FrameBuffer):
         """Whether a header block, or a frame other than DATA, has begun and not ended."""
         if self._headers_buffer:
             return True
-        return len(self._data) > _KIND_AT and self._data[_KIND_AT] != _DATA
+        return len(self._data) > _KIND_AT and self._data[_KIND_AT] != DATA
 
     def add_data(self, data: Any) -> None:
         """Take what was read."""
@@ -239,7 +232,7 @@ class FrameReader(FrameBuffer):
                 raise HeaderBlockTooLong("the header block is longer than is accepted here")
             return
         longest = _LONGEST_SETTINGS if kind == _SETTINGS else _LONGEST
-        if length > (self.max_frame_size if kind == _DATA else longest):
+        if length > (self.max_frame_size if kind == DATA else longest):
             raise FrameTooLargeError("the frame is longer than is accepted here")
 
     def _update_header_buffer(self, f: Frame | None) -> Frame | None:
@@ -260,7 +253,7 @@ class FrameReader(FrameBuffer):
 
     def _begins_long_data(self) -> bool:
         data = self._data
-        if len(data) < _HEAD or data[3] != _DATA or data[4] & _PADDED or self._headers_buffer:
+        if len(data) < _HEAD or data[3] != DATA or data[4] & _PADDED or self._headers_buffer:
             return False
         length = int.from_bytes(data[:3], "big")
         stream_id = int.from_bytes(data[5:9], "big") & 0x7FFF_FFFF

@@ -56,7 +56,7 @@ class SendingHalf:
     @property
     def calls(self) -> list[Stream]:
         """Every call that is not over, those that wait for their turn included."""
-        return [*self.streams.values(), *self._turns.streams]
+        return [*self.streams.values(), *self._turns.waiting]
 
     @property
     def has_work(self) -> bool:
@@ -110,7 +110,8 @@ class SendingHalf:
 
     def _pump_stream(self, stream: Stream, budget: int) -> int:
         machine = self._machine
-        if stream.is_over or not machine.is_open(stream.id):
+        room = machine.room(stream.id)
+        if stream.is_over or room is None:
             return 0
         if not self._is_client and not stream.answered and stream.queued:
             stream.answered = True
@@ -119,7 +120,8 @@ class SendingHalf:
         sent = 0
         was_full = stream.queued >= self.limits.send_queue
         while stream.queued and sent < budget:
-            room = machine.room(stream.id)
+            if sent:
+                room = machine.room(stream.id) or 0
             if room <= 0:
                 self.blocked[stream.id] = stream
                 break
@@ -131,7 +133,8 @@ class SendingHalf:
             self._floods.allowance.sent += 1
             sent += size
         if sent:
-            self._pings.sent()
+            if not self._is_client:
+                self._pings.sent()
             if stream.on_sent is not None:
                 stream.on_sent(sent)
         if was_full and stream.queued < self.limits.send_queue:
@@ -176,11 +179,12 @@ class SendingHalf:
         self.unblock(stream)
 
     def _next_turns(self) -> None:
-        while self._turns and self._has_turn and not self._is_dead:
+        while self._turns.waiting and self._has_turn and not self._is_dead:
             self._turns.next()
 
     def _forget(self, stream: Stream) -> None:
-        self._turns.forget(stream)
+        if not stream.id:
+            self._turns.forget(stream)
         if self.streams.pop(stream.id, None) is not None:
             self.room.windows -= stream.window
             self._heads -= stream.head
@@ -191,11 +195,12 @@ class SendingHalf:
         self.blocked.pop(stream.id, None)
         stream.drop()
         self._machine.forget(stream.id)
-        self._next_turns()
+        if self._turns.waiting:
+            self._next_turns()
 
     def _reset(self, stream_id: int, code: ErrorCodes) -> None:
         if not self._is_dead and self._machine.is_open(stream_id):
-            self._machine.reset_stream(stream_id, code)
+            self._machine.reset(stream_id, code)
 
     def _over(self, stream: Stream, status: Status) -> None:
         stream.status, context = status, stream.context

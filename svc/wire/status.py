@@ -13,6 +13,9 @@ from attrs import frozen
 
 from svc.wire.headers import Headers, decode_binary, encode_binary
 
+_WORDS = frozenset({b"grpc-message", b"grpc-status-details-bin"})
+"""The fields that say more of a status."""
+
 _UNESCAPED = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _MAX_MESSAGE = 2048
 
@@ -82,6 +85,8 @@ def trailers(status: Status) -> Headers:
 def parse_trailers(fields: Mapping[bytes, bytes]) -> Status:
     """The status in *fields*; what no gRPC server would send becomes ``UNKNOWN``."""
     raw = fields.get(b"grpc-status")
+    if raw == b"0" and _WORDS.isdisjoint(fields):
+        return OK
     if raw is None:
         return Status(_http_code(fields), "the answer has no grpc-status")
     message = unquote_to_bytes(fields.get(b"grpc-message", b"")).decode("utf-8", "replace")

@@ -55,6 +55,8 @@ class Stream:
         is_unprocessed: The peer has said that it did nothing for the call.
         headers: What the server's answer began with (client).
         trailers: What it ended with (client); of an answer without messages, its only fields.
+        window: What the peer may have under way on this stream.
+        queue_limit: From how many queued bytes on a writer should wait.
         initial: Further fields to begin our answer with (server).
         on_sent: Told how many queued bytes went to the transport (a relay's way to give credit).
         on_gone: Told once, when nothing is held for the stream any more; must not raise.
@@ -68,7 +70,6 @@ class Stream:
         "_owed",
         "_queue",
         "_taken",
-        "_window",
         "answered",
         "began",
         "context",
@@ -85,9 +86,11 @@ class Stream:
         "on_gone",
         "on_sent",
         "output_ended",
+        "queue_limit",
         "queued",
         "status",
         "trailers",
+        "window",
     )
 
     def __init__(
@@ -111,11 +114,12 @@ class Stream:
         self.is_waiting = False
         self.on_sent: Callable[[int], object] | None = None
         self.on_gone: Callable[[], object] | None = None
+        self.queue_limit = connection.limits.send_queue
         self.queued = 0
         # None while nothing is queued: even an empty deque takes 760 bytes.
         self._queue: deque[Part] | None = None
         self.ending: Headers | None = None
-        self._window = connection.limits.small_window
+        self.window = connection.limits.small_window
         self._taken = 0
         self._owed = 0
         self._grown_at = 0
@@ -130,7 +134,7 @@ class Stream:
         self._owed += size + padding
         if padding:
             self.credit(padding)
-        if self._window < self._connection.limits.first_window and self._owed >= self._window // 4:
+        if self.window < self._connection.limits.first_window and self._owed >= self.window // 4:
             self._grow(self._connection.limits.first_window)
 
     def take(self) -> bytes | memoryview | None:
@@ -148,8 +152,7 @@ class Stream:
                 self.settle()
             return None
         if self._is_ahead:
-            self._is_ahead = False
-            self._connection.room.release(self.id)
+            self._stop_running_ahead()
         if self._owed > inbox.held:
             self.credit(self._owed - inbox.held)
         return message
@@ -159,14 +162,10 @@ class Stream:
         """Whether :meth:`take`, or the end, has something for a reader."""
         return self.inbox.is_whole or self.input_ended or self.is_over
 
-    @property
-    def queue_limit(self) -> int:
-        """From how many queued bytes on a writer should wait."""
-        return self._connection.limits.send_queue
-
     def take_raw(self) -> list[bytes | memoryview]:
         """All bytes held, unread; each must be given back with :meth:`credit` once it went on."""
-        self._connection.room.release(self.id)
+        if self._is_ahead:
+            self._stop_running_ahead()
         return self.inbox.take_raw()
 
     def credit(self, size: int) -> None:
@@ -178,20 +177,11 @@ class Stream:
         if self.input_ended or self.is_over:
             return
         full = self._connection.limits.full_window
-        if (
-            self._window < full
-            and self._grown_at >= self._window
-            and self._owed <= self._window // 2
-        ):
-            self._grow(min(self._window * 2, full))
-        if self._taken >= self._window // 4:
+        if self.window < full and self._grown_at >= self.window and self._owed <= self.window // 2:
+            self._grow(min(self.window * 2, full))
+        if self._taken >= self.window // 4:
             self._connection.open_window(self, self._taken)
             self._taken = 0
-
-    @property
-    def window(self) -> int:
-        """What the peer may have under way on this stream."""
-        return self._window
 
     def settle(self) -> None:
         """Give back what is taken, and as much of what a reader waits with as its message needs."""
@@ -204,16 +194,21 @@ class Stream:
     def _room_ahead(self) -> int:
         """How much of the unfinished message the peer may send again, as if it had been taken."""
         # A quarter of the window may not have been given back yet; the rest of it must do.
-        missing = self.inbox.need - self._window // 2
+        missing = self.inbox.need - self.window // 2
         if missing <= 0 or self.inbox.is_whole:
             return 0
         self._is_ahead = True
         return self._connection.room.run_ahead(self.id, missing, self.settle)
 
+    def _stop_running_ahead(self) -> None:
+        """Its message was read, or is nobody's: others may have what was set aside for it."""
+        self._is_ahead = False
+        self._connection.room.release(self.id)
+
     def _grow(self, window: int) -> None:
-        grant = self._connection.room.grant(window - self._window)
+        grant = self._connection.room.grant(window - self.window)
         if grant and not self.input_ended:
-            self._window += grant
+            self.window += grant
             self._grown_at = 0
             self._connection.open_window(self, grant)
 
@@ -272,7 +267,8 @@ class Stream:
         """Forget what is queued, and who used the stream: it is over."""
         self.is_over = True
         self.context = self.on_sent = None
-        self._connection.room.release(self.id)
+        if self._is_ahead:
+            self._stop_running_ahead()
         self._queue = None
         self.queued = 0
         callback, self.on_gone = self.on_gone, None

@@ -21,14 +21,12 @@ class StreamQueue:
     Attributes:
         most: How many may wait.
         begin: Begins one.
+        waiting: Those that wait, and the fields that each begins with; only to be looked at.
     """
 
     most: int
     begin: Callable[[Stream, Headers], object]
-    _waiting: dict[Stream, Headers] = field(factory=dict)
-
-    def __len__(self) -> int:
-        return len(self._waiting)
+    waiting: dict[Stream, Headers] = field(factory=dict, init=False)
 
     def wait(self, stream: Stream, fields: Headers) -> None:
         """Let a call wait.
@@ -36,23 +34,18 @@ class StreamQueue:
         Raises:
             SvcError: ``EXHAUSTED``, ``too_many_streams``: too many wait already.
         """
-        if len(self._waiting) >= self.most:
+        if len(self.waiting) >= self.most:
             raise too_many_streams()
-        self._waiting[stream] = fields
+        self.waiting[stream] = fields
 
     def next(self) -> None:
         """Begin the call that has waited longest."""
-        stream = next(iter(self._waiting))
-        self.begin(stream, self._waiting.pop(stream))
+        stream = next(iter(self.waiting))
+        self.begin(stream, self.waiting.pop(stream))
 
     def forget(self, stream: Stream) -> None:
         """A call waits no more, if it did."""
-        self._waiting.pop(stream, None)
-
-    @property
-    def streams(self) -> list[Stream]:
-        """Those that wait."""
-        return list(self._waiting)
+        self.waiting.pop(stream, None)
 
 
 def too_many_streams() -> SvcError:

@@ -194,9 +194,18 @@ class PlainFrameTests(SynchronousTestCase):
             last = DataFrame(5, b"b", flags=["END_STREAM"]).serialize()
             frames.append(head(side, 5, TRAILERS, ["END_STREAM"]) if is_client else last)
             side.feed(b"".join(frames))
-            ended = [["Readable"] * 2 + ["Finished"], ["CallOpened"] + ["Readable"] * 3]
+            ended = [["Readable", "Finished"], ["CallOpened", "Readable"]]
             names = [name for name, _ in side.seen[-2][0]]
             self.assertEqual(ended[not is_client], names)
+
+    def test_late_resets_past_h2(self) -> None:
+        """A reset behind an answer is no matter of h2's; another one is a nuisance."""
+        side = Watched(True)
+        called_twice(side)
+        self.patch(side.wire._machine, "take_frame", lambda: self.fail("h2 was asked"))
+        for count in (0, 1):
+            side.feed(RstStreamFrame(3, 0).serialize())
+            self.assertEqual(side.wire._floods._counts.get(Nuisance.CLOSED_STREAM, 0), count)
 
     def test_pings_past_h2(self) -> None:
         """A ping, which is all that an idle tunnel has to say, is answered without h2."""
