@@ -8,18 +8,16 @@ request (rules R1, R2, R3).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
 from attrs import define, field, frozen
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IProtocol,
     IProtocolFactory,
     IReactorTime,
-    IStreamClientEndpoint,
 )
-from zope.interface import implementer
 
 from svc.client.lanes import PersonLanes
 from svc.errors import Fault, Malformed, SvcError, Unprocessed
@@ -60,7 +58,7 @@ from svc.model.session.halves import OwnHalf, SessionAnswer, new_half
 from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Purpose, Signed, verify
 from svc.proto.gate.v1 import session_pb2 as pb
-from svc.rpc.endpoint import StreamClientEndpoint
+from svc.rpc.endpoint import AwaitedEndpoint, StreamClientEndpoint
 from svc.rpc.frames import FrameKind, data_frame, open_frame, parse_frame
 from svc.rpc.gated import GatedEnds, TaggedStream
 from svc.rpc.tls import HandshakeSource
@@ -172,12 +170,11 @@ class SessionDialer:
         )
 
 
-@implementer(IStreamClientEndpoint)
 @define(eq=False)
-class ClientSession:
+class ClientSession(AwaitedEndpoint):
     """One session: connect it once.
 
-    The Deferred of ``connect`` fails with SvcError; a refusal's ``details``
+    That fails with SvcError; a refusal's ``details``
     hold ``decision_id`` and ``policies`` where they may be known.
 
     Attributes:
@@ -251,14 +248,10 @@ class ClientSession:
             return NOT_TOLD if word == CANCELLED else word
         return PROXY_GONE if refusal.fault is Fault.UNAVAILABLE else BROKEN
 
-    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+    async def connected(self, factory: IProtocolFactory) -> IProtocol:
         """Ask, check, and connect what the factory builds once the right Connector answered."""
-        connecting: Deferred[IProtocol] = Deferred.fromCoroutine(self._connect(protocolFactory))
-        return connecting
-
-    async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         self._below = StreamClientEndpoint(self._opened)
-        endpoint: IStreamClientEndpoint = self._below
+        endpoint: AwaitedEndpoint = self._below
         if self.intent.kind.opaque:
             dialer = self._dialer
             if dialer.lanes is not None:
@@ -274,7 +267,7 @@ class ClientSession:
                 early=self._begin_with,
             )
         try:
-            return await endpoint.connect(factory)
+            return await endpoint.connected(factory)
         except Unprocessed:
             raise  # as what it is: it may be asked elsewhere, and nothing was decided
         except SvcError as e:
@@ -299,7 +292,8 @@ class ClientSession:
                 await stream.send(data_frame(hello))
                 dialer.clock.callLater(0, dialer.prepare)  # behind the request
             del hello
-            answer = await bounded(dialer.clock, _OPEN_SECS, stream.receive(), "the Proxy")
+            within = partial(bounded, dialer.clock, _OPEN_SECS, what="the Proxy")
+            answer = await stream.receive(within)
             first = _opening(answer)
             grant, self.decision_id = decode_opened(first)
             self.grant = check_grant(

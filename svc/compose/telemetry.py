@@ -29,7 +29,7 @@ from svc.proxy.tunnels.refusals import RelayStreams
 from svc.runtime.services import AllReady, BoundPort
 from svc.telemetry.lag import ReactorLag
 from svc.telemetry.listener import Documents, telemetry_site
-from svc.telemetry.metrics import Counter, Metrics
+from svc.telemetry.metrics import Counter, Gauge, Histogram, Metrics
 
 _log = Logger(namespace="svc")
 
@@ -92,9 +92,15 @@ def reactor_lag(reactor: Any, metrics: Metrics) -> ReactorLag:
 def decisions_meter(metrics: Metrics) -> Callable[[str, str, float], None]:
     """Moves the issuance series: action, decision word, seconds."""
 
+    @cache
+    def moved(action: str, word: str) -> tuple[Counter, Histogram]:  # both are of closed lists
+        counter = metrics.counter("svc_authorize_total", action=action, decision=word)
+        return counter, metrics.histogram("svc_authorize_duration_seconds", action=action)
+
     def count(action: str, word: str, seconds: float) -> None:
-        metrics.counter("svc_authorize_total", action=action, decision=word).inc()
-        metrics.histogram("svc_authorize_duration_seconds", action=action).observe(seconds)
+        counter, histogram = moved(action, word)
+        counter.inc()
+        histogram.observe(seconds)
 
     return count
 
@@ -114,9 +120,18 @@ def gate_meter(metrics: Metrics) -> Callable[[str, str], None]:
 
 def session_meters(metrics: Metrics) -> SessionMeters:
     """Moves the session series."""
+
+    @cache
+    def counter(protocol: str) -> Counter:  # of a closed list
+        return metrics.counter("svc_sessions_total", protocol=protocol)
+
+    @cache
+    def gauge(protocol: str) -> Gauge:
+        return metrics.gauge("svc_active_sessions", protocol=protocol)
+
     return SessionMeters(
-        opened=lambda protocol: metrics.counter("svc_sessions_total", protocol=protocol).inc(),
-        active=lambda protocol, by: metrics.gauge("svc_active_sessions", protocol=protocol).inc(by),
+        opened=lambda protocol: counter(protocol).inc(),
+        active=lambda protocol, by: gauge(protocol).inc(by),
         missed=lambda stage, reason: metrics.counter(
             "svc_route_misses_total", stage=stage, reason=reason
         ).inc(),

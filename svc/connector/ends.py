@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocol, IProtocolFactory
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
@@ -27,8 +26,8 @@ class Carrying(Protocol):
     def fault(self) -> str:
         """Why the stream was ended here, where what came of the Proxy was at fault."""
 
-    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
-        """See IStreamClientEndpoint."""
+    async def connected(self, factory: IProtocolFactory) -> IProtocol:
+        """See :class:`svc.rpc.endpoint.AwaitedEndpoint`."""
 
     def begin_with(self, flight: bytes) -> None:
         """Send this with what opens the stream."""

@@ -347,7 +347,8 @@ class ConnectorSessions:
             )
         limit = self.times.open + self.times.handshake
         # The relay joins once its left side is connected: that is after the handshake.
-        await bounded(self.reactor, limit, carry.connect(only_side(relay.left)), "the carry stream")
+        coming = carry.connected(only_side(relay.left))
+        await bounded(self.reactor, limit, coming, "the carry stream")
 
     def _checkpoints(
         self, link: NoticeLink, admitted: AdmittedSession, gated: GatedOpening, end: GrantEnd

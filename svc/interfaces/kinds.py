@@ -29,7 +29,12 @@ from svc.model.audit.record import Event
 from svc.model.cluster.target import Target
 from svc.model.session.ending import SessionOver
 from svc.model.session.onward import OnwardCredential, OnwardLogin
-from svc.model.session.parameters import AskedParameters, Parameters, asked_with
+from svc.model.session.parameters import (
+    NOTHING_ASKED,
+    AskedParameters,
+    Parameters,
+    asked_with,
+)
 from svc.model.session.ranges import RequestReader
 from svc.model.session.request import SessionRequest
 
@@ -469,6 +474,8 @@ class ServedKind:
         Raises:
             Malformed: it names a parameter that the kind does not take, or one not of its form.
         """
+        if not self.terms.parameters and not request.parameters:
+            return NOTHING_ASKED
         asked = asked_with(self.taken(ends=ends), request.parameters, self.name)
         if self.terms.rights and ends is False:
             asked = evolve(asked, facts={})

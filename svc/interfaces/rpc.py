@@ -11,8 +11,8 @@ Plain gRPC: on one connection the client calls and the server serves.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from attrs import field, frozen
 from cryptography import x509
@@ -30,6 +30,10 @@ MetadataValue = str | bytes
 
 Metadata = Iterable[tuple[str, MetadataValue]]
 """What a caller sends: pairs of lower-case name and value, in order."""
+
+
+Within = Callable[[Deferred[None]], Awaitable[None]]
+"""Waits for what is given, and no longer than it may take."""
 
 
 @frozen
@@ -82,10 +86,13 @@ class IRpcCall(Interface):
     )
     deadline: float | None = Attribute("When the call ends by itself, in seconds of the clock.")
 
-    async def receive() -> bytes | None:
+    async def receive(within: Within | None = None) -> bytes | None:
         """The next message; None once the caller has ended its half.
 
         One reader at a time.  The sender's window opens as messages are taken.
+
+        Args:
+            within: Bounds the wait, where the message is not there yet.
 
         Raises:
             SvcError: ``CANCELLED`` when the caller went away, ``DEADLINE`` when time is up,
@@ -168,8 +175,11 @@ class IRpcStream(Interface):
         "What the server sent with its status; empty until that has come."
     )
 
-    async def receive() -> bytes | None:
+    async def receive(within: Within | None = None) -> bytes | None:
         """The next message; None once the server ended the call with OK.
+
+        Args:
+            within: Bounds the wait, where the message is not there yet.
 
         Raises:
             SvcError: the status the server ended with, or how the call broke.
@@ -320,7 +330,7 @@ The handler begins in the same turn; what is returned is its call's ``caller``.
 Also for a method that is not served, whose name is empty where it is not of a method's form.
 """
 
-Serve = Callable[[IRpcCall], Awaitable[None]]
+Serve = Callable[[IRpcCall], Coroutine[Any, Any, None]]
 """Serves one call of any shape; returning is status OK, raising is the refusal."""
 
 

@@ -102,8 +102,9 @@ class RelaySide(Protocol):
         if self.received > _MUCH_BYTES and not self._reads_largely:
             self._reads_largely = True
             read_largely(self.transport)
-        other = self.relay.other(self)
-        if not self.relay.is_joined:
+        relay = self.relay
+        other = relay.right if relay.left is self else relay.left
+        if not relay.is_joined:
             self._early.append(data)
         elif not other.is_lost:
             other.out.write(data)
@@ -183,17 +184,17 @@ class Relay:
 
     def connected(self) -> None:
         """Called by a side; joins once both are connected."""
-        sides = (self.left, self.right)
-        if self.is_joined or any(side.transport is None for side in sides):
+        left, right = self.left, self.right
+        if self.is_joined or left.transport is None or right.transport is None:
             return
-        if self.left.is_lost or self.right.is_lost:
-            self.left.close()
-            self.right.close()
+        if left.is_lost or right.is_lost:
+            left.close()
+            right.close()
             return
         self.is_joined = True
-        self.right.flow_from(self.left)
-        self.left.flow_from(self.right)
-        for side in sides:
+        right.flow_from(left)
+        left.flow_from(right)
+        for side in (left, right):
             side.transport.resumeProducing()
             if side.read_ended:
                 self.half_closed(side)

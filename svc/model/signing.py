@@ -10,6 +10,8 @@ verifier of chains in ``svc.pki``.
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
+from typing import Any
 
 from attrs import field, frozen
 from cryptography.exceptions import InvalidSignature
@@ -26,6 +28,12 @@ MAX_SIGNATURE_BYTES = 72
 """The longest signature there is: a DER-coded ECDSA one over P-256."""
 
 _ECDSA = ec.ECDSA(SHA256())
+_SORTS: tuple[type, ...] = (
+    ed25519.Ed25519PrivateKey,
+    ed25519.Ed25519PublicKey,
+    ec.EllipticCurvePrivateKey,
+    ec.EllipticCurvePublicKey,
+)
 
 
 class Purpose(Enum):
@@ -89,10 +97,15 @@ def sign(key: PrivateKey, purpose: Purpose, data: bytes) -> bytes:
         BadSignature: for a key that is neither P-256 nor Ed25519.
     """
     text = _PREFIX[purpose] + data
-    if isinstance(key, ed25519.Ed25519PrivateKey):
-        return key.sign(text)
-    if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
-        return key.sign(text, _ECDSA)
+    signer: Any = key
+    sort = _sort_of(type(key))
+    signature: bytes
+    if sort is ed25519.Ed25519PrivateKey:
+        signature = signer.sign(text)
+        return signature
+    if sort is ec.EllipticCurvePrivateKey and isinstance(signer.curve, ec.SECP256R1):
+        signature = signer.sign(text, _ECDSA)
+        return signature
     raise BadSignature("the key is neither P-256 nor Ed25519")
 
 
@@ -103,14 +116,16 @@ def verify(public_key: PublicKey, purpose: Purpose, data: bytes, signature: byte
         BadSignature: in every other case, with one text for all of them.
     """
     text = _PREFIX[purpose] + data
+    key: Any = public_key
+    sort = _sort_of(type(public_key))
     try:
         if len(signature) > MAX_SIGNATURE_BYTES:
             raise InvalidSignature
-        if isinstance(public_key, ed25519.Ed25519PublicKey):
-            if not is_surely_good(public_key.public_bytes_raw(), text, signature):
-                public_key.verify(signature, text)
-        elif is_p256(public_key):
-            public_key.verify(signature, text, _ECDSA)
+        if sort is ed25519.Ed25519PublicKey:
+            if not is_surely_good(key.public_bytes_raw(), text, signature):
+                key.verify(signature, text)
+        elif sort is ec.EllipticCurvePublicKey and isinstance(key.curve, ec.SECP256R1):
+            key.verify(signature, text, _ECDSA)
         else:
             raise InvalidSignature
     except InvalidSignature:
@@ -125,3 +140,9 @@ def signed_text(purpose: Purpose, data: bytes) -> bytes:
 def is_p256(key: object) -> bool:
     """Whether *key* is a public key on the one curve that TLS identities may use."""
     return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)
+
+
+@lru_cache(maxsize=32)
+def _sort_of(kind: type) -> type | None:
+    """Which sort of key a class is of.  Asked once: abstract classes answer slowly."""
+    return next((sort for sort in _SORTS if issubclass(kind, sort)), None)

@@ -13,7 +13,7 @@ from h2.errors import ErrorCodes
 from twisted.internet.defer import Deferred
 
 from svc.errors import Fault, SvcError
-from svc.interfaces.rpc import CallListener, IRawSink
+from svc.interfaces.rpc import CallListener, IRawSink, Within
 from svc.rpc.frames import MAX_DATA_HEAD, read_data
 from svc.rpc.status import refusal_of_stream
 from svc.wire.machine import Part
@@ -54,7 +54,7 @@ class MessageEnd:
         self._listener: CallListener | None = None
         stream.context = self
 
-    async def receive(self) -> bytes | None:
+    async def receive(self, within: Within | None = None) -> bytes | None:
         """The next message; see :class:`svc.interfaces.rpc.IRpcCall`."""
         while True:
             message = self.take()
@@ -65,7 +65,7 @@ class MessageEnd:
             if self._reader is not None:
                 raise SvcError("two readers on one call", reason="two_readers")
             self._reader = Deferred(self._forget_reader)
-            await self._reader
+            await (self._reader if within is None else within(self._reader))
 
     async def send(self, message: bytes) -> None:
         """Queue one message; see :class:`svc.interfaces.rpc.IRpcCall`."""
@@ -113,7 +113,7 @@ class MessageEnd:
         """
         stream = self._stream
         is_over = stream.is_over or stream.status is not None or self.refusal is not None
-        return not (is_over or stream.input_ended or stream.inbox.is_partial)
+        return not (is_over or stream.input_ended or stream.inbox.need >= 0 or stream.inbox.held)
 
     @property
     def outcome(self) -> SvcError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,8 +17,23 @@ from svc.rpc.stream import StreamTransport
 
 
 @implementer(IStreamClientEndpoint)
+class AwaitedEndpoint(ABC):
+    """An endpoint that is also awaited: by one above it, without a Deferred and a task of its own.
+
+    A session opens through four of them.
+    """
+
+    @abstractmethod
+    async def connected(self, factory: IProtocolFactory) -> IProtocol:
+        """Connect what *factory* builds; what that was."""
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        """See :meth:`connected`."""
+        return Deferred.fromCoroutine(self.connected(protocolFactory))
+
+
 @define(eq=False)
-class StreamClientEndpoint:
+class StreamClientEndpoint(AwaitedEndpoint):
     """Connects a protocol to the byte stream that *opened* gives.
 
     So TLS inside a stream is ``TlsEndpoint(context.begin, StreamClientEndpoint(opened))``.
@@ -43,11 +59,8 @@ class StreamClientEndpoint:
         """
         self.opened = _no_other
 
-    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+    async def connected(self, factory: Any) -> IProtocol:
         """Open the stream, then connect what the factory builds."""
-        return Deferred.fromCoroutine(self._connect(protocolFactory))
-
-    async def _connect(self, factory: Any) -> IProtocol:
         factory.doStart()
         try:
             end = self.end = await self.opened()

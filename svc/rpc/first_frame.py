@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from twisted.internet.interfaces import IReactorTime
 
 from svc.errors import Malformed
@@ -24,7 +26,7 @@ async def read_open(call: IRpcCall, clock: IReactorTime, what: str) -> bytes:
         Malformed: the caller ended its half first, or began with another frame.
         SvcError: nothing came in time, or the caller went away.
     """
-    data = await bounded(clock, _FIRST_FRAME_SECS, call.receive(), what)
+    data = await call.receive(partial(bounded, clock, _FIRST_FRAME_SECS, what=what))
     if data is None:
         raise Malformed(f"{what}: no message arrived")
     kind, payload = parse_frame(data)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextvars import Context
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from attrs import define, field
@@ -402,6 +403,8 @@ async def bounded(clock: IReactorTime, seconds: float, awaitable: Awaitable[_T],
     """
     if isinstance(awaitable, Deferred):
         running: Deferred[_T] = awaitable
+    elif isinstance(awaitable, CoroutineType):
+        running = Deferred.fromCoroutine(awaitable)
     else:
         running = Deferred.fromCoroutine(_awaited(awaitable))
     if running.called and not running.paused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import (
     IAddress,
     IProtocol,
@@ -15,10 +15,10 @@ from twisted.internet.interfaces import (
 )
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
-from zope.interface import implementer
 
 from svc.lanes.half import reach_lane
 from svc.lanes.preface import Preface
+from svc.rpc.endpoint import AwaitedEndpoint
 from svc.runtime.dial_failure import dial_failure
 from svc.tunnel.moving import MovingStream
 
@@ -46,13 +46,7 @@ async def move(
         stream.move_to(lane)
 
 
-def _within(stream: IProtocol) -> IProtocol:
-    inner: IProtocol = cast(MovingStream, stream).inner
-    return inner
-
-
-@implementer(IStreamClientEndpoint)
-class MovingEndpoint:
+class MovingEndpoint(AwaitedEndpoint):
     """An endpoint whose stream may move to a lane.
 
     Attributes:
@@ -61,7 +55,7 @@ class MovingEndpoint:
 
     def __init__(
         self,
-        below: IStreamClientEndpoint,
+        below: AwaitedEndpoint,
         clock: IReactorTime,
         after: int | None = None,
         ask: Callable[[MovingStream], object] = lambda _: None,
@@ -72,12 +66,13 @@ class MovingEndpoint:
         self._after = after
         self._ask = ask
 
-    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
-        """Open the stream; fires with what *protocolFactory* built, above it."""
+    async def connected(self, factory: IProtocolFactory) -> IProtocol:
+        """Open the stream; what *factory* built, above it."""
         wrapping = Factory()
         wrapping.noisy = False
-        wrapping.buildProtocol = lambda address: self._wrap(protocolFactory, address)  # type: ignore
-        return self._below.connect(wrapping).addCallback(_within)
+        wrapping.buildProtocol = lambda address: self._wrap(factory, address)  # type: ignore
+        inner: IProtocol = cast(MovingStream, await self._below.connected(wrapping)).inner
+        return inner
 
     def _wrap(self, factory: IProtocolFactory, address: IAddress) -> MovingStream | None:
         inner = factory.buildProtocol(address)

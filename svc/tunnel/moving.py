@@ -163,7 +163,8 @@ class MovingStream(Protocol):
             self._fail("bytes came through the tunnel after its last word")
             return
         if not self._is_closing:
-            self._count(len(data))
+            if self._left is not None:
+                self._count(self._left, len(data))
             self.inner.dataReceived(data)
 
     def peer_moved(self) -> None:
@@ -264,7 +265,8 @@ class MovingStream(Protocol):
             self._lane.out.write(data)
         else:
             self.transport.write(data)
-            self._count(len(data))
+            if self._left is not None:
+                self._count(self._left, len(data))
 
     def writeSequence(self, data: Any) -> None:
         """Likewise, of several."""
@@ -370,10 +372,9 @@ class MovingStream(Protocol):
         if fused is not None:
             fused.end()
 
-    def _count(self, size: int) -> None:
-        if self._left is None:
-            return
-        self._left -= size
+    def _count(self, left: int, size: int) -> None:
+        """One more piece, of those after which a lane is asked for."""
+        self._left = left - size
         self._messages_left -= 1
         if self._left <= 0 or self._messages_left <= 0:
             self._left = None

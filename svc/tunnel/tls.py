@@ -155,7 +155,8 @@ class SessionTls(Protocol):
             self._shake_hands()
         if self._secured:
             self._read()
-            self._release()
+            if not self._is_released:
+                self._release()
 
     def readConnectionLost(self) -> None:
         """The stream's own end: in order only after the peer's ``close_notify``."""
@@ -202,8 +203,8 @@ class SessionTls(Protocol):
             self._fail(Failure())
         else:
             self._flush()
-            # A server's tickets went only with this.
-            self._release()
+            if not self._is_released:  # a server's tickets went only with this
+                self._release()
 
     def seal(self, data: bytes) -> bytes | None:
         """The record of *data*, for whoever sends it in its turn; None to :meth:`write` it instead.
@@ -349,7 +350,7 @@ class SessionTls(Protocol):
 
     def _release(self) -> None:
         """Once: give back what the handshake made of the buffers, when they are empty."""
-        if not self._is_released and not self._reading and self._tls is not None:
+        if not self._reading and self._tls is not None:
             self._is_released = release_buffers(self._tls)
 
     def _flush_read(self) -> None:
@@ -379,7 +380,8 @@ class SessionTls(Protocol):
                     break
         finally:
             self._reading = False
-        self._flush_read()
+        if self._may_owe:
+            self._flush_read()
 
     def _wants_more(self) -> bool:
         open_here = self._tls is not None and self._refused is None

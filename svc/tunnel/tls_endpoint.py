@@ -6,27 +6,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import (
-    IAddress,
-    IProtocol,
-    IProtocolFactory,
-    IReactorTime,
-    IStreamClientEndpoint,
-)
+from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory, IReactorTime
 from twisted.internet.protocol import Factory, Protocol
-from zope.interface import implementer
 
 from svc.errors import Fault, SvcError
+from svc.rpc.endpoint import AwaitedEndpoint
 from svc.rpc.tls import Begin
 from svc.tunnel.tls import SessionTls
 
 
-@implementer(IStreamClientEndpoint)
-class SessionTlsEndpoint:
+class SessionTlsEndpoint(AwaitedEndpoint):
     """A stream endpoint with TLS inside it.
 
-    ``connect`` fires with the protocol once the handshake is done, so whoever
+    It is connected with the protocol once the handshake is done, so whoever
     waits for it never speaks to anyone but the expected peer.
 
     Args:
@@ -42,7 +35,7 @@ class SessionTlsEndpoint:
 
     def __init__(
         self,
-        below: IStreamClientEndpoint,
+        below: AwaitedEndpoint,
         begin: Begin,
         clock: IReactorTime,
         seconds: float,
@@ -59,12 +52,8 @@ class SessionTlsEndpoint:
         self._heard = heard
         self._holds_last = holds_last
 
-    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+    async def connected(self, factory: IProtocolFactory) -> IProtocol:
         """Open the stream and shake hands; fails with SvcError ``handshake_failed``."""
-        secured: Deferred[IProtocol] = Deferred.fromCoroutine(self._connect(protocolFactory))
-        return secured
-
-    async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         wrapping = Factory.forProtocol(Protocol)
         wrapping.noisy = False
         begun: SessionTls | None = None
@@ -75,8 +64,9 @@ class SessionTlsEndpoint:
                 self._heard = b""
         build = partial(self._wrap, factory) if begun is None else lambda _: begun
         wrapping.buildProtocol = build  # type: ignore[method-assign]
-        tls = cast(SessionTls, await self._below.connect(wrapping))
-        tls.secured.addTimeout(self._seconds, self._clock)
+        tls = cast(SessionTls, await self._below.connected(wrapping))
+        if not tls.secured.called:
+            tls.secured.addTimeout(self._seconds, self._clock)
         try:
             return await tls.secured
         except CancelledError:

@@ -53,7 +53,7 @@ from svc.authority.state.writer import StateWriter
 from svc.compose.authority.state import StateStartup, origin_key
 from svc.compose.drop_ins import load_kinds
 from svc.errors import Fault, StoreUnavailable, SvcError
-from svc.interfaces.rpc import IRpcCall, Metadata, Peer
+from svc.interfaces.rpc import IRpcCall, Metadata, Peer, Within
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.control import Ask, ProxyDecision
 from svc.messages.session import encode_request
@@ -173,10 +173,10 @@ class Call:
         if reader is not None:
             reader.callback(None)
 
-    async def receive(self) -> bytes | None:
+    async def receive(self, within: Within | None = None) -> bytes | None:
         if not self._coming:
             self._reader = Deferred(self._forget)
-            await self._reader
+            await (self._reader if within is None else within(self._reader))
         message = self._coming.pop(0)
         if isinstance(message, SvcError):
             raise message

@@ -190,7 +190,7 @@ class ControlTests(SynchronousTestCase):
         call = Call(peer or self.peer)
         data = [one if isinstance(one, bytes) else one.SerializeToString() for one in messages]
         call.give(*data, None)
-        return call, Deferred.fromCoroutine(self.methods[method](call))  # type: ignore[arg-type]
+        return call, Deferred.fromCoroutine(self.methods[method](call))
 
     def open(self, *uids: str, proxy: str = "") -> None:
         for uid in uids:
@@ -534,7 +534,7 @@ class ControlTests(SynchronousTestCase):
         room: Deferred[None] = Deferred()
         call.room = room
         call.give(pb.SnapshotRequest().SerializeToString())
-        Deferred.fromCoroutine(self.methods["Snapshot"](call))  # type: ignore[arg-type]
+        Deferred.fromCoroutine(self.methods["Snapshot"](call))
         for group in ("ops", "qa"):
             self.house.add_group(group)
             self.house.refresh()

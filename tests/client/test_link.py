@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.link import ConfiguredProxy, ProxyLink, list_once, merge
 from svc.errors import Denied, SvcError, Unavailable
-from svc.interfaces.rpc import Peer
+from svc.interfaces.rpc import Peer, Within
 from svc.messages.session import Listed, Listing, encode_listing
 from svc.model.cluster.person import DISABLED_TEXT
 from svc.runtime.services import BackgroundTasks
@@ -36,7 +36,7 @@ class MemoryStream:
     def end(self) -> None:
         self.ended = True
 
-    async def receive(self) -> bytes | None:
+    async def receive(self, within: Within | None = None) -> bytes | None:
         message = await self._messages.get()
         if isinstance(message, SvcError):
             raise message

@@ -52,6 +52,7 @@ from svc.model.session.tunnels import EndReason, TunnelEvent
 from svc.model.signing import Purpose, Signed
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
 from svc.proto.gate.v1 import session_pb2
+from svc.rpc.endpoint import AwaitedEndpoint
 from svc.rpc.keepalive import CommonTicks
 from svc.runtime.backoff import Backoff
 from svc.runtime.services import BackgroundTasks
@@ -107,7 +108,7 @@ class MemoryKind:
 
 @implementer(IStreamClientEndpoint)
 @define
-class EarlyEndpoint:
+class EarlyEndpoint(AwaitedEndpoint):
     """A session's endpoint at its tunnel, whose order may take the person's first flight along."""
 
     tunnel: Any
@@ -117,10 +118,9 @@ class EarlyEndpoint:
         """Send it with the order."""
         self.order = evolve(self.order, first_flight=flight)
 
-    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[Any]:
+    async def connected(self, factory: IProtocolFactory) -> Any:
         """Of the tunnel."""
-        connecting: Deferred[Any] = self.tunnel.endpoint(self.order).connect(protocolFactory)
-        return connecting
+        return await self.tunnel.endpoint(self.order).connect(factory)
 
 
 class Gateway:

@@ -33,7 +33,8 @@ class DeafTests(GatewayCase):
         notice = self.gateway.cluster.notice(proxy_id="q" * 26)
         wire = self.client.wire
         limit = wire.limits.send_queue // 8
-        wire.limits = evolve(wire.limits, send_queue=limit)
+        for stream in wire.streams.values():
+            stream.queue_limit = limit
         most, sent = 0, 0
         while self.gateway.told == [("registered", "")]:
             for _ in range(100):

@@ -21,7 +21,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 
 from svc.compose.node import tls_endpoint
 from svc.errors import Denied
-from svc.interfaces.rpc import IRpcCall, IRpcChannel, IRpcStream, RpcService, streaming
+from svc.interfaces.rpc import IRpcCall, IRpcChannel, IRpcStream, RpcService, Serve, streaming
 from svc.messages.control import (
     AUTHORIZE_METHOD,
     HELLO_METHOD,
@@ -137,7 +137,7 @@ class HostileProxy:
     name: str
     seen: Seen = field(factory=Seen)
     on_open: Callable[[IRpcCall, Ask], Awaitable[None]] = field(init=False)
-    on_lane: Callable[[IRpcCall], Awaitable[None]] = field(init=False)
+    on_lane: Serve = field(init=False)
     alter: Callable[[bytes], bytes] = field(default=lambda data: data)
     carried: tuple[Tap, Tap] = field(init=False)
     asked: list[Ask] = field(factory=list)

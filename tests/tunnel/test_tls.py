@@ -8,13 +8,12 @@ from typing import Any
 from attrs import frozen
 from OpenSSL import SSL
 from twisted.internet.address import IPv4Address
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import (
     IHalfCloseableProtocol,
     IProtocol,
     IProtocolFactory,
-    IStreamClientEndpoint,
 )
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.internet.task import Clock
@@ -27,6 +26,7 @@ from svc.errors import SvcError
 from svc.interfaces.rpc import IHalfCloseableTransport
 from svc.model.principal import Role
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
+from svc.rpc.endpoint import AwaitedEndpoint
 from svc.tunnel.tls import SessionTls
 from svc.tunnel.tls_endpoint import SessionTlsEndpoint
 from tests.pki.support import LegacyClient, World
@@ -366,16 +366,15 @@ class TlsTests(SynchronousTestCase):
         self.assertEqual(below.pipe.state, "aborted")
 
 
-@implementer(IStreamClientEndpoint)
 @frozen
-class _Below:
+class _Below(AwaitedEndpoint):
     """An endpoint whose one connection is a pipe of the test's."""
 
     pipe: Pipe
 
-    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+    async def connected(self, factory: IProtocolFactory) -> IProtocol:
         """At once."""
-        protocol = protocolFactory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 1))
+        protocol = factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 1))
         assert protocol is not None
         protocol.makeConnection(self.pipe)  # type: ignore[arg-type]
-        return succeed(protocol)
+        return protocol

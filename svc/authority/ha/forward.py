@@ -42,6 +42,7 @@ from svc.interfaces.rpc import (
     Peer,
     RpcService,
     Serve,
+    Within,
     only_message,
     unary,
 )
@@ -185,7 +186,7 @@ class _Inner:
     def deadline(self) -> float | None:
         return self.outer.deadline
 
-    async def receive(self) -> bytes | None:
+    async def receive(self, within: Within | None = None) -> bytes | None:
         request, self.request = self.request, None
         return request
 

@@ -53,7 +53,8 @@ def peer_uid(here: tuple[str, int], peer: tuple[str, int]) -> int | None:
         None where no living process holds it: it was closed, is on another
         machine, or the kernel does not say.
     """
-    for found in _ask(_REQUEST, 0xFFFFFFFF, peer, here):
+    body = _question(0xFFFFFFFF, peer, here, socket.AF_INET)
+    for found in _read(_line.ask(_REQUEST, body)):
         # A socket without an inode has no owner any more; the kernel then says uid 0.
         if found.state in _LIVE and found.inode:
             return found.uid
@@ -65,21 +66,64 @@ def listener_uid(address: str, port: int) -> int | None:
     taken = frozenset((address, "0.0.0.0", "::", f"::ffff:{address}", "::ffff:0.0.0.0"))
     for family in (socket.AF_INET, socket.AF_INET6):
         # A socket of IPv6 that takes IPv4 as well holds the port just so.
-        for found in _ask(_REQUEST | _DUMP, 1 << _LISTEN, (address, port), ("0.0.0.0", 0), family):
+        body = _question(1 << _LISTEN, (address, port), ("0.0.0.0", 0), family)
+        for found in _listed(body):
             if found.port == port and found.address in taken:
                 return found.uid
     return None
 
 
-def _ask(
-    flags: int,
-    states: int,
-    source: tuple[str, int],
-    target: tuple[str, int],
-    family: int = socket.AF_INET,
-) -> Iterator[_Found]:
-    body = _QUESTION.pack(family, socket.IPPROTO_TCP, 0, states)
-    body += _SOCKET_ID.pack(
+class _Line:
+    """Asks one question after the other: a socket for each takes as long as the answer."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+
+    def ask(self, flags: int, body: bytes) -> bytes:
+        """The first answer to a question.
+
+        Raises:
+            OSError: there is none.
+        """
+        asked, self._socket = self._socket or _opened(), None
+        try:
+            answer = _answer(asked, flags, body)
+        except BaseException:
+            asked.close()  # with the answer that may come late, to no other question
+            raise
+        self._socket = asked
+        return answer
+
+
+_line = _Line()
+"""Of this process; for the reactor's thread alone."""
+
+
+def _listed(body: bytes) -> Iterator[_Found]:
+    """All that a question of many sockets finds."""
+    with _opened() as asked:
+        answer = _answer(asked, _REQUEST | _DUMP, body)
+        yield from _read(answer)
+        while not _is_last(answer):
+            answer = asked.recv(_BUFFER)
+            yield from _read(answer)
+
+
+def _opened() -> socket.socket:
+    kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+    opened = socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG)
+    opened.settimeout(1.0)
+    return opened
+
+
+def _answer(asked: socket.socket, flags: int, body: bytes) -> bytes:
+    message = _HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, flags, 1, 0) + body
+    asked.sendto(message, (0, 0))
+    return asked.recv(_BUFFER)
+
+
+def _question(states: int, source: tuple[str, int], target: tuple[str, int], family: int) -> bytes:
+    return _QUESTION.pack(family, socket.IPPROTO_TCP, 0, states) + _SOCKET_ID.pack(
         source[1],
         target[1],
         socket.inet_aton(source[0]),
@@ -87,16 +131,6 @@ def _ask(
         b"\0" * 4,
         _NO_COOKIE,
     )
-    message = _HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, flags, 1, 0) + body
-    kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
-    with socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG) as asked:
-        asked.settimeout(1.0)
-        asked.sendto(message, (0, 0))
-        more = True
-        while more:
-            answer = asked.recv(_BUFFER)
-            more = bool(flags & _DUMP) and not _is_last(answer)
-            yield from _read(answer)
 
 
 def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:

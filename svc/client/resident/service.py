@@ -417,7 +417,7 @@ class Resident(AsyncService):
         relay.right = SessionSide(relay, lambda: self._cut(session, spoken), passed)
         if spoken is not None and spoken.dialogue.key:
             self._cancelled_by[intent.resource, spoken.dialogue.key] = session
-        await session.connect(only_side(relay.right))
+        await session.connected(only_side(relay.right))
         self.refusals.opened()
 
     def _cut(self, session: ClientSession, spoken: SpokenSide | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -77,8 +77,8 @@ class ServingState:
         """*service*, whose *methods* (full names) are forwarded until it is our turn."""
 
         def chosen(serve: Serve) -> Serve:
-            async def served(call: IRpcCall) -> None:
-                await (serve if self.is_on else forward)(call)
+            def served(call: IRpcCall) -> Coroutine[Any, Any, None]:
+                return (serve if self.is_on else forward)(call)
 
             return served
 

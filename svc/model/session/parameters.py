@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Literal
 
 from attrs import frozen
@@ -154,6 +155,12 @@ class AskedParameters:
     all: Mapping[str, str]
     facts: Mapping[str, str]
     ceiling: Mapping[str, str]
+
+
+NOTHING_ASKED = AskedParameters(
+    all=MappingProxyType({}), facts=MappingProxyType({}), ceiling=MappingProxyType({})
+)
+"""What a session of a kind is asked for with that takes no parameters."""
 
 
 def asked_with(known: Parameters, given: Mapping[str, str], kind: str) -> AskedParameters:

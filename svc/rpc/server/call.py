@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.errors import Fault, SvcError, Unavailable
-from svc.interfaces.rpc import IRawEnd, IRpcCall, Metadata, MetadataValue, Serve
+from svc.interfaces.rpc import IRawEnd, IRpcCall, Metadata, MetadataValue, Serve, Within
 from svc.interfaces.tracing import Traced
 from svc.rpc.call import MessageEnd
 from svc.rpc.connection import WireProtocol
@@ -84,16 +84,17 @@ class ServerCall(MessageEnd):
                 self._answer(deadline_exceeded())
                 return
             self._timer = self._clock.callLater(left, self._time_is_up)
-        self._serving = Deferred.fromCoroutine(_run(serve, self, traced))
+        serving = serve(self) if traced is None else _traced(serve, self, traced)
+        self._serving = Deferred.fromCoroutine(serving)
         if not (self._has_received or self._serving.called):
             # Most calls come with their first message, which the handler has taken by now.
             seconds = self._connection.wire.limits.stalled_secs
             self._first_message_timer = self._clock.callLater(seconds, self._nothing_came)
         self._serving.addCallbacks(self._served, self._failed)
 
-    async def receive(self) -> bytes | None:
+    async def receive(self, within: Within | None = None) -> bytes | None:
         """As of every end; the first message must come in time, whatever the caller's deadline."""
-        message = await super().receive()
+        message = await super().receive(within)
         self._has_received = True
         self._stop_first_message_timer()
         return message
@@ -192,9 +193,6 @@ def draining() -> Unavailable:
     return Unavailable("this server is shutting down; use another", reason="draining")
 
 
-async def _run(serve: Serve, call: ServerCall, traced: Traced | None) -> None:
-    if traced is None:
-        await serve(call)
-        return
+async def _traced(serve: Serve, call: ServerCall, traced: Traced) -> None:
     with traced(call.method, call.metadata):
         await serve(call)
