@@ -23,9 +23,6 @@ from svc.wire.streams import Stream
 class Owner(Protocol):
     """What an end asks of its connection."""
 
-    def schedule(self) -> None:
-        """Write in this turn of the reactor what has been queued."""
-
     def before_writing(self, call: Callable[[], object]) -> None:
         """Run *call* once, before this turn's writing."""
 
@@ -147,7 +144,6 @@ class MessageEnd:
         if self.refusal is not None or stream.is_over or stream.ending is not None:
             raise self.outcome or _ended()
         stream.send_parts(parts, size)
-        self._owner.schedule()
 
     def before_writing(self, call: Callable[[], object]) -> None:
         """Run *call* once, just before the connection writes next."""
@@ -232,7 +228,6 @@ class MessageEnd:
     def write_raw(self, chunk: bytes | memoryview) -> None:
         """See :class:`svc.interfaces.rpc.IRawEnd`."""
         self._stream.send_raw(chunk)
-        self._owner.schedule()
 
     def credit(self, size: int) -> None:
         """See :class:`svc.interfaces.rpc.IRawEnd`."""

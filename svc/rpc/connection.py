@@ -100,9 +100,11 @@ class WireProtocol(Protocol):
     @cached_property
     def wire(self) -> Connection:
         """HTTP/2; made when first asked for: a caller that never gets so far costs none."""
-        made = Connection(self._limits, is_client=self._is_client)
-        made.on_window = self.schedule
-        return made
+        return self.wire_within(self._limits)
+
+    def wire_within(self, limits: WireLimits) -> Connection:
+        """HTTP/2 within other limits, for a subclass that meets a peer of which it takes less."""
+        return Connection(limits, is_client=self._is_client, on_work=self.schedule)
 
     # -- the transport's side
 

@@ -191,7 +191,7 @@ class StreamTransport:
     def resumeProducing(self) -> None:
         """Take messages again."""
         self._is_paused = False
-        if self.connected and not self._is_over:
+        if self.connected and not self._is_over and not self._end.is_drained:
             self._end.soon(self.readable)
 
     def stopProducing(self) -> None:

@@ -88,6 +88,7 @@ class LeanReactor(EPollReactor):
         # By time, and of one time in the order asked; the number keeps calls from being compared.
         self._timed: list[tuple[float, int, DelayedCall]] = []
         self._number = count()
+        self._polls_files = False
         super().__init__()  # type: ignore[no-untyped-call]
 
     def _wakerFactory(self) -> Any:
@@ -303,7 +304,7 @@ class LeanReactor(EPollReactor):
             del self._selectables[descriptor]
             self._poller.unregister(descriptor)
             reads.remove(descriptor)
-        elif descriptor in reads or not self._is_unknown(descriptor, reader):
+        elif descriptor in reads or descriptor < 0 or self._polls_files:
             super().removeReader(reader)  # type: ignore[no-untyped-call]
 
     def removeWriter(self, writer: Any) -> None:
@@ -312,19 +313,15 @@ class LeanReactor(EPollReactor):
             del self._selectables[descriptor]
             self._poller.unregister(descriptor)
             writes.remove(descriptor)
-        elif descriptor in writes or not self._is_unknown(descriptor, writer):
+        elif descriptor in writes or descriptor < 0 or self._polls_files:
             super().removeWriter(writer)  # type: ignore[no-untyped-call]
-
-    def _is_unknown(self, descriptor: int, selectable: Any) -> bool:
-        """Whether there is nothing to remove of it, nor of a file, which epoll cannot watch."""
-        files = self._continuousPolling
-        return descriptor >= 0 and not (files.isReading(selectable) or files.isWriting(selectable))
 
     def _watched(self, descriptor: int, event: int) -> bool:
         """Watch a new one; False where epoll does not take it."""
         try:
             self._poller.register(descriptor, event)
         except OSError:
+            self._polls_files = True  # which epoll cannot watch, and Twisted polls by itself
             return False
         return True
 

@@ -98,6 +98,7 @@ class SessionTls(Protocol):
         self._holds_last = holds_last or soon is not None
         self._soon = soon
         self._is_holding = False
+        self._awaits_peer = False
         self._tls: SSL.Connection | None = None
         self._secured = False
         self._refused: Failure | None = None
@@ -133,6 +134,7 @@ class SessionTls(Protocol):
         try:
             tls.do_handshake()
         except SSL.WantReadError:
+            self._awaits_peer = True
             return take_ciphertext(tls)
         except SSL.Error:
             pass  # It fails again once the stream stands, and is told then.
@@ -144,7 +146,8 @@ class SessionTls(Protocol):
         """Begin the handshake, or go on with it."""
         if self._tls is None:
             self._begun()
-        self._shake_hands()
+        if not self._awaits_peer:
+            self._shake_hands()
 
     def dataReceived(self, data: bytes) -> None:
         """Ciphertext came."""

@@ -87,8 +87,14 @@ class Connection(SendingHalf):
             nothing for its end.
     """
 
-    def __init__(self, limits: WireLimits, *, is_client: bool) -> None:
-        super().__init__(limits, is_client=is_client)
+    def __init__(
+        self,
+        limits: WireLimits,
+        *,
+        is_client: bool,
+        on_work: Callable[[], object] = lambda: None,
+    ) -> None:
+        super().__init__(limits, is_client=is_client, on_work=on_work)
         self.taken = 0
         self.is_clear = True
         self.is_going_away = False

@@ -136,6 +136,7 @@ class Machine(PlainFrames):
         self.encoder, self.decoder = HeadEncoder(), HeadDecoder()
         self.local_settings = _settings(limits, is_client=is_client)
         self.remote_settings = LeanSettings(client=not is_client)
+        self._windows = self._first_windows()
         # h2 takes these from an acknowledgement that changes them; ours changes nothing.
         self.max_inbound_frame_size = limits.max_frame
         self.decoder.max_header_list_size = limits.max_header_list
@@ -399,8 +400,8 @@ class Machine(PlainFrames):
         stream = MessageStream(
             stream_id,
             config=self.config,
-            inbound_window_size=self.local_settings.initial_window_size,
-            outbound_window_size=self.remote_settings.initial_window_size,
+            inbound_window_size=self._windows[0],
+            outbound_window_size=self._windows[1],
         )
         stream.max_outbound_frame_size = self.max_outbound_frame_size
         self.streams[stream_id] = stream
@@ -423,10 +424,16 @@ class Machine(PlainFrames):
         for code in unknown:
             del frame.settings[code]
         answer = super()._receive_settings_frame(frame)
+        self._windows = self._first_windows()
         # Small, however large a table of our headers the peer offers to keep.
         if self.encoder.header_table_size > _HEADER_TABLE:
             self.encoder.header_table_size = _HEADER_TABLE
         return answer
+
+    def _first_windows(self) -> tuple[int, int]:
+        """What a stream that begins may have under way, to us and to the peer."""
+        local, remote = self.local_settings, self.remote_settings
+        return local.initial_window_size, remote.initial_window_size
 
     def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[Event]]:
         event = ConnectionTerminated()

@@ -33,10 +33,15 @@ class SendingHalf:
         room: What they may hold together.
         blocked: Those of them that wait for their peer's window.
         events: What has happened and nobody has taken yet.
-        on_window: Called when the peer may send more and is to be told, with what is written next.
+
+    Args:
+        on_work: Called when there is something to write where there was nothing, and when the peer
+            may send more and is to be told so.
     """
 
-    def __init__(self, limits: WireLimits, *, is_client: bool) -> None:
+    def __init__(
+        self, limits: WireLimits, *, is_client: bool, on_work: Callable[[], object]
+    ) -> None:
         self.limits = limits
         self.streams: dict[int, Stream] = {}
         self.blocked: dict[int, Stream] = {}
@@ -49,8 +54,10 @@ class SendingHalf:
         self._pings = PingGuard(limits.least_ping_secs)
         self._turns = StreamQueue(limits.max_streams, self._begin)
         self._heads = 0
-        self.on_window: Callable[[], object] = lambda: None
+        self._on_work = on_work
         self._is_dead = False
+        # HEADERS or DATA were written, and whoever limits pings has not heard of it.
+        self._has_told = False
         self._now = 0.0
 
     @property
@@ -73,6 +80,9 @@ class SendingHalf:
             stream_id = next(iter(self._dirty))
             stream = self._dirty.pop(stream_id)
             budget -= self._pump_stream(stream, min(budget, _QUANTUM))
+        if self._has_told:
+            self._has_told = False
+            self._pings.sent()
         return self._machine.take_parts()
 
     def take_events(self) -> list[Event]:
@@ -92,7 +102,10 @@ class SendingHalf:
     def wants_to_send(self, stream: Stream) -> None:
         """*stream* has something to send; one that waits for its turn says so when it begins."""
         if stream.id and stream.id not in self.blocked:
+            is_first = not self._dirty
             self._dirty[stream.id] = stream
+            if is_first:
+                self._on_work()
 
     def unblock(self, stream: Stream) -> None:
         """*stream* waits for no window any more."""
@@ -104,7 +117,7 @@ class SendingHalf:
         """Let the peer send *size* more bytes on *stream*."""
         if not self._is_dead and self._machine.is_open(stream.id):
             self._machine.increment_flow_control_window(size, stream.id)
-            self.on_window()
+            self._on_work()
 
     # -- inside
 
@@ -114,9 +127,8 @@ class SendingHalf:
         if stream.is_over or room is None:
             return 0
         if not self._is_client and not stream.answered and stream.queued:
-            stream.answered = True
+            stream.answered = self._has_told = True
             machine.respond(stream.id, response_headers(stream.initial))
-            self._pings.sent()
         sent = 0
         was_full = stream.queued >= self.limits.send_queue
         while stream.queued and sent < budget:
@@ -133,8 +145,7 @@ class SendingHalf:
             self._floods.allowance.sent += 1
             sent += size
         if sent:
-            if not self._is_client:
-                self._pings.sent()
+            self._has_told = True
             if stream.on_sent is not None:
                 stream.on_sent(sent)
         if was_full and stream.queued < self.limits.send_queue:
@@ -154,7 +165,7 @@ class SendingHalf:
         if not stream.answered:
             fields = response_headers(stream.initial) + fields
         self._machine.respond(stream.id, fields, end_stream=True)
-        self._pings.sent()
+        self._has_told = True
         if not stream.input_ended:
             # The answer is whole: what the caller still sends has no reader (RFC 9113 8.1).
             self._reset(stream.id, ErrorCodes.NO_ERROR)

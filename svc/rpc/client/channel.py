@@ -85,7 +85,6 @@ class ClientStream(MessageEnd):
 
     def end(self) -> None:
         self._stream.half_close()
-        self._owner.schedule()
 
     def cancel(self, reason: str = "cancelled") -> None:
         self.break_off(cancelled("the call was cancelled", reason))

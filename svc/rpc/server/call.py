@@ -151,7 +151,6 @@ class ServerCall(MessageEnd):
         self._stop_timer()
         self.listen_no_more()
         self._stream.finish(OK, self._trailing)
-        self._owner.schedule()
 
     def _failed(self, failure: Failure) -> None:
         self._stop_timer()
@@ -167,7 +166,6 @@ class ServerCall(MessageEnd):
 
     def _answer(self, refusal: SvcError) -> None:
         self._stream.finish(status_of(refusal), self._trailing)
-        self._owner.schedule()
 
     def _stop_timer(self) -> None:
         self._stop_first_message_timer()

@@ -31,7 +31,6 @@ from svc.rpc.server.call import ServerCall, draining
 from svc.rpc.server.connection_limits import ConnectionLimits
 from svc.rpc.shutdown import GracefulShutdown
 from svc.rpc.status import UNKNOWN_METHOD
-from svc.wire.connection import Connection
 from svc.wire.events import CallOpened, Event, GoingAway
 from svc.wire.limits import WireLimits
 
@@ -110,7 +109,7 @@ class ServerConnection(WireProtocol):
             return
         # Before the first byte either way: its settings say what it may do, and a stock client
         # that keeps to them is never refused a stream.
-        self.wire = Connection(limits, is_client=False)
+        self.wire = self.wire_within(limits)
         self._look_again()
 
     def _look_again(self) -> None:
