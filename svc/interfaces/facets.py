@@ -19,6 +19,7 @@ from svc.model.audit.ledger import (
     StoredRow,
     StoredValue,
 )
+from svc.model.audit.record import SealedRecord
 from svc.model.audit.state import StateHead, StateRow
 from svc.model.cluster.key_revision import KeyRevision, KeyState
 from svc.model.cluster.lease import LeaderLease, Member
@@ -323,8 +324,9 @@ class IAuditLog(Interface):
         personal: Sequence[PersonalValue] = (),
         entities: EntitySlice | None = None,
         signature: bytes = b"",
+        before: Sequence[SealedRecord] = (),
     ) -> ChainRow:
-        """Link a record to the chain.
+        """Link a record to the chain; its link.
 
         Args:
             canonical: The record as RFC 8785 JSON, an object; kept as it is.  The
@@ -332,6 +334,7 @@ class IAuditLog(Interface):
             personal: Values the record holds only as salted hashes.
             entities: The slice of entities the decision was made over.
             signature: Of the origin, where that is not the leader.
+            before: Records that come right before it; they cost no statement of their own.
 
         Raises:
             Malformed: *canonical* has not the form of a JSON object in UTF-8.  One

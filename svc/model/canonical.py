@@ -126,11 +126,14 @@ def _is_plain(value: object, levels: int) -> bool:
         for key, item in value.items():
             if type(key) is not str or not key.isascii() or not key.isprintable():
                 return False
-            if type(item) is not str and not _is_plain(item, levels - 1):
+            if type(item) is not str and item is not None and not _is_plain(item, levels - 1):
                 return False
         return True
     if type(value) is list or type(value) is tuple:
-        return all(_is_plain(item, levels - 1) for item in value)
+        for item in value:
+            if type(item) is not str and not _is_plain(item, levels - 1):
+                return False
+        return True
     return False
 
 

@@ -270,7 +270,10 @@ def _details(event: Event, details: Mapping[str, Json], hide: Hide) -> dict[str,
         value = details[name]
         if value is None or known[name].sensitivity is Sensitivity.SECRET:
             continue
-        value = _shaped(known[name], value)
+        field = known[name]
+        is_plain = isinstance(value, str) and _PLAIN.match(value) is not None
+        if not is_plain or field.shape is not Shape.TEXT:
+            value = _shaped(field, value)
         personal = known[name].sensitivity is Sensitivity.PERSONAL
         form[name] = hide(f"details.{name}", value) if personal else value
     return form

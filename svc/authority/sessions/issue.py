@@ -32,6 +32,7 @@ from svc.authority.sessions.request import (
     IssuanceResult,
     VerifiedRequest,
     claimed_details,
+    claimed_record,
     has_own_record,
     require_assigned,
 )
@@ -54,7 +55,7 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.interfaces.tracing import Note, no_note, no_trace
 from svc.messages.control import Ask, AuthorizeAnswer, CountedEnd, ProxyDecision
 from svc.messages.session import decode_request, encode_grant
-from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
+from svc.model.audit.events import SESSION_REFUSED, SESSION_START
 from svc.model.audit.ledger import ChainRow, EntitySlice
 from svc.model.audit.state import StateEntry
 from svc.model.certificate import CertificateFacts
@@ -358,8 +359,6 @@ class Issuance:
                 require_assigned(rows, verified)
             is_used = outcome.connector is not None and outcome.approved is not None
             used = self.offers.use(tx, outcome.approved) if is_used else ()
-            if has_own_record(ask.proxy_decision, granted=outcome.connector is not None):
-                self._record_proxy_decision(tx, verified, ask, proxy)
             row = self._record_decision(tx, verified, outcome, ask, proxy, used)
             self.onward.record(tx, self.recorder, verified, outcome)
             if ask.seen_at_ms and isinstance(verified.person, Agent):
@@ -396,25 +395,6 @@ class Issuance:
             started_at=self.now(),
         )
 
-    def _record_proxy_decision(
-        self, tx: ITransaction, verified: VerifiedRequest, ask: Ask, proxy: Node
-    ) -> None:
-        claimed = ask.proxy_decision
-        self.recorder.append(
-            tx,
-            REQUEST_DECISION,
-            person(verified.person.id),
-            node_id=proxy.id,
-            **verified.record_fields,
-            decision=claimed.decision,
-            decision_id=claimed.decision_id,
-            policies=claimed.policies,
-            policy_version=claimed.policy_version,
-            reason=claimed.reason or None,
-            entities_digest=claimed.entities_digest or None,
-            details={"proxy_id": proxy.id, "source_address": claimed.source_address or None},
-        )
-
     def _record_decision(
         self,
         tx: ITransaction,
@@ -425,9 +405,9 @@ class Issuance:
         used: Sequence[StateEntry],
     ) -> ChainRow:
         decision = outcome.decision
-        granted = outcome.connector is not None
-        claimed = ask.proxy_decision
+        granted, claimed = outcome.connector is not None, ask.proxy_decision
         told = has_own_record(claimed, granted=granted)
+        before = (claimed_record(self.recorder, verified, claimed, proxy.id),) if told else ()
         return self.recorder.append(
             tx,
             SESSION_START if granted else SESSION_REFUSED,
@@ -444,6 +424,7 @@ class Issuance:
             entities_digest=decision.entities_digest or None,
             entities=outcome.entities,
             state=used,
+            before=before,
             details={
                 "proxy_id": proxy.id,
                 "connector_id": outcome.connector.node_id if outcome.connector else None,

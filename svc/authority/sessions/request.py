@@ -8,12 +8,14 @@ from typing import Any
 from attrs import frozen
 
 from svc.authority.registry.routes import Registered
-from svc.authority.state.recorder import MAX_POLICIES
+from svc.authority.state.recorder import MAX_POLICIES, Recorder, person
 from svc.authority.state.tables import SignedRows
 from svc.errors import Denied
 from svc.interfaces.kinds import ServedKind
 from svc.messages.control import ProxyDecision
+from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.ledger import EntitySlice
+from svc.model.audit.record import SealedRecord
 from svc.model.canonical import Json
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.agent import Agent
@@ -97,6 +99,25 @@ def has_own_record(claimed: ProxyDecision, *, granted: bool) -> bool:
     was let in, and a refusal would be found twice (ADR 55).
     """
     return granted and claimed.decision == "allow"
+
+
+def claimed_record(
+    recorder: Recorder, verified: VerifiedRequest, claimed: ProxyDecision, proxy_id: str
+) -> SealedRecord:
+    """The record of what the Proxy decided, which comes right before Authority's."""
+    return recorder.sealed(
+        REQUEST_DECISION,
+        person(verified.person.id),
+        node_id=proxy_id,
+        **verified.record_fields,
+        decision=claimed.decision,
+        decision_id=claimed.decision_id,
+        policies=claimed.policies,
+        policy_version=claimed.policy_version,
+        reason=claimed.reason or None,
+        entities_digest=claimed.entities_digest or None,
+        details={"proxy_id": proxy_id, "source_address": claimed.source_address or None},
+    )
 
 
 def claimed_details(claimed: ProxyDecision) -> Mapping[str, Json]:

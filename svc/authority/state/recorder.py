@@ -15,7 +15,7 @@ from svc.errors import Unavailable
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import STATE_ADOPT
 from svc.model.audit.ledger import ChainRow, EntitySlice
-from svc.model.audit.record import NOTHING, Actor, AuditRecord, Event, rfc3339
+from svc.model.audit.record import NOTHING, Actor, AuditRecord, Event, SealedRecord, rfc3339
 from svc.model.audit.state import CATALOG, CATALOG_SORTS, StateChange, StateEntry
 from svc.model.canonical import Json
 from svc.model.cluster.agent import caller_kind
@@ -117,9 +117,10 @@ class Recorder:
         details: Mapping[str, Json] = NOTHING,
         entities: EntitySlice | None = None,
         state: Sequence[StateEntry] = (),
+        before: Sequence[SealedRecord] = (),
         **fields: Any,
     ) -> ChainRow:
-        """Append one record; called inside a store function, so it may run again.
+        """Append one record, and its link; called inside a store function, so it may run again.
 
         Args:
             tx: The transaction of the effect.
@@ -129,6 +130,7 @@ class Recorder:
             entities: The slice of entities a decision was made over.
             state: The protected rows that this transaction changed, as they now are;
                 what was there before was read through :meth:`rows`.
+            before: Of :meth:`sealed`, to be appended right before it.
             fields: Of :class:`AuditRecord`.
 
         Raises:
@@ -140,19 +142,11 @@ class Recorder:
         change = self._change(tx, event, state) if state else None
         if change is not None:
             _check_time(key, at)
-        record = AuditRecord(
-            event_id=event_id(at, self.entropy),
-            time=at,
-            event=event,
-            actor=actor,
-            origin=self.origin,
-            key_id=None if change is None else key.key_id,
-            details=details,
-            state=change,
-            **fields,
+        key_id = None if change is None else key.key_id
+        sealed = self._sealed(
+            at, event, actor, key_id=key_id, details=details, state=change, **fields
         )
-        sealed = self.sealer.seal(record)
-        row = tx.audit.append(sealed.canonical, sealed.personal, entities)
+        row = tx.audit.append(sealed.canonical, sealed.personal, entities, before=before)
         if change is not None:
             signature = key.sign(sealed.canonical)
             tx.state.append(change.n, row.seq, key.key_id, signature, key.certificate)
@@ -162,6 +156,27 @@ class Recorder:
                 for check in self._checks:
                     check(tx)
         return row
+
+    def sealed(
+        self, event: Event, actor: Actor, *, details: Mapping[str, Json] = NOTHING, **fields: Any
+    ) -> SealedRecord:
+        """A record that changes no protected rows, for whoever appends another behind it.
+
+        Raises:
+            SvcError: as :meth:`append`.
+        """
+        return self._sealed(self.now(), event, actor, details=details, **fields)
+
+    def _sealed(self, at: float, event: Event, actor: Actor, **fields: Any) -> SealedRecord:
+        record = AuditRecord(
+            event_id=event_id(at, self.entropy),
+            time=at,
+            event=event,
+            actor=actor,
+            origin=self.origin,
+            **fields,
+        )
+        return self.sealer.seal(record)
 
     def _change(self, tx: ITransaction, event: Event, state: Sequence[StateEntry]) -> StateChange:
         """What follows the newest record of state that this transaction sees."""

@@ -29,6 +29,7 @@ from svc.model.audit.ledger import (
     StoredRow,
     StoredValue,
 )
+from svc.model.audit.record import SealedRecord
 from svc.model.audit.spool import SpoolRow
 from svc.store.sql.columns import RowColumns
 from svc.store.sql.statements import Row, Statements, marks, write_all
@@ -149,8 +150,11 @@ class AuditLog:
         personal: Sequence[PersonalValue] = (),
         entities: EntitySlice | None = None,
         signature: bytes = b"",
+        before: Sequence[SealedRecord] = (),
     ) -> ChainRow:
-        [link] = self.append_all([SpoolRow(canonical, tuple(personal), signature=signature)])
+        rows = [SpoolRow(one.canonical, one.personal) for one in before]
+        rows.append(SpoolRow(canonical, tuple(personal), signature=signature))
+        link = self.append_all(rows)[-1]
         if entities is not None:
             self._db.write(
                 "INSERT INTO entity_slices (digest, text) VALUES (?, ?)"

@@ -82,8 +82,12 @@ class RowInsert:
 
     def __call__(self, db: Statements, value: object, **also: object) -> bool:
         """Add *value*; False: the table has such a row already, and nothing was changed."""
-        given = (also[name] for name in self._also)
-        return bool(db.change(self._sql, *map(_kept, (*self._values(value), *given))))
+        given = (*self._values(value), *map(also.__getitem__, self._also))
+        kept = [one if type(one) in _AS_THEY_ARE else _kept(one) for one in given]
+        return bool(db.change(self._sql, *kept))
+
+
+_AS_THEY_ARE = frozenset({str, int, float, bytes, type(None)})
 
 
 def _kept(value: object) -> object:

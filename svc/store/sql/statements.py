@@ -8,6 +8,7 @@ error: both belong to whoever runs it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
@@ -83,9 +84,16 @@ def write_all(db: Statements, into: str, rows: Sequence[Row]) -> None:
     Args:
         into: The table and its columns, in brackets.
     """
-    for part in parts(rows, TOGETHER):
-        values = ", ".join([f"({marks(len(part[0]))})"] * len(part))
-        db.write(f"INSERT INTO {into} VALUES {values}", *chain.from_iterable(part))
+    for start in range(0, len(rows), TOGETHER):
+        part = rows[start : start + TOGETHER]
+        db.write(_insert(into, len(part[0]), len(part)), *chain.from_iterable(part))
+
+
+@lru_cache(maxsize=256)
+def _insert(into: str, width: int, count: int) -> str:
+    """The statement that inserts so many rows; a session's are the same each time."""
+    values = ", ".join([f"({marks(width)})"] * count)
+    return f"INSERT INTO {into} VALUES {values}"
 
 
 def next_revision(db: Statements) -> int:

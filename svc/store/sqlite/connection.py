@@ -94,23 +94,27 @@ class SqliteStatements:
 
     def one(self, sql: str, *values: object) -> Row | None:
         """See :class:`Statements`."""
-        storable(values)
+        if values:
+            storable(values)
         rows = self.connection.execute(sql, values).fetchall()
         return rows[0] if rows else None
 
     def all(self, sql: str, *values: object) -> list[Row]:
         """See :class:`Statements`."""
-        storable(values)
+        if values:
+            storable(values)
         return self.connection.execute(sql, values).fetchall()
 
     def change(self, sql: str, *values: object) -> int:
         """See :class:`Statements`."""
-        storable(values)
+        if values:
+            storable(values)
         return self.connection.execute(sql, values).rowcount
 
     def write(self, sql: str, *values: object) -> None:
         """See :class:`Statements`."""
-        storable(values)
+        if values:
+            storable(values)
         self.connection.execute(sql, values)
 
     def raw(self, column: str) -> str:

@@ -12,6 +12,7 @@ from attrs import evolve
 from svc.errors import AlreadyExists, LeaseLost, Malformed, NoSuchRow
 from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainHead, EntitySlice, PersonalValue
+from svc.model.audit.record import SealedRecord
 from svc.model.audit.state import StateHead, StateRow
 from svc.model.cluster.key_revision import KeyState
 from svc.model.cluster.lease import LeaderLease, Member
@@ -146,11 +147,12 @@ class LedgerContract:
             return before, tx.audit.erase_personal(1), tx.audit.personal(1, 1)
 
         self.assertEqual(await self.store.run("erase", erase), ({1: (value,)}, 1, {}))
-        await self.store.run("append", lambda tx: tx.audit.append(b"{}", [other, value]))
-        left = await self.store.read("see", lambda tx: tx.audit.personal(1, 3))
-        self.assertEqual(left, {2: (value,), 3: (value, other)})
+        old = [SealedRecord(b"{}", (value,))]
+        await self.store.run("x", lambda tx: tx.audit.append(b"{}", [other, value], before=old))
+        left = await self.store.read("see", lambda tx: tx.audit.personal(1, 4))
+        self.assertEqual(left, {2: (value,), 3: (value,), 4: (value, other)})
         self.assertEqual(await self.store.read("see", lambda tx: tx.audit.personal(1, 1)), {})
-        await self.assert_chain_holds(3)
+        await self.assert_chain_holds(4)
 
     async def test_audit_batches(self: Any) -> None:
         """Records are found at and before a decision id; entries of a batch are never erased."""
