@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 from attrs import define, field
 
@@ -211,8 +211,8 @@ class EntryForm:
 def form_of(record: Recorded, facts: Mapping[str, AttributeTerm]) -> EntryForm:
     """The form of a decided request, which can be sealed at any time.
 
-    It is kept with a decision that is recorded again, and goes with it: what is personal in it does
-    not outlive the session.
+    It is kept with the decision, and goes with it: what is personal in it does not outlive the
+    session.
 
     Args:
         facts: The context facts of the vocabulary, by name; always the same.
@@ -222,12 +222,10 @@ def form_of(record: Recorded, facts: Mapping[str, AttributeTerm]) -> EntryForm:
             too large; the request must not pass.
     """
     try:
-        if type(record) is RepeatedRequest:
-            form = record.first.form
-            if type(form) is not EntryForm:
-                form = record.first.form = EntryForm.of(record.first, facts)
-        else:
-            form = EntryForm.of(cast("RequestRecord", record), facts)
+        first = record.first if isinstance(record, RepeatedRequest) else record
+        form = first.form
+        if type(form) is not EntryForm:
+            form = first.form = EntryForm.of(first, facts)
         form.check_own(record)
         return form
     except Malformed as refused:

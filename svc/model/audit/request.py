@@ -36,7 +36,7 @@ class RequestRecord:
     Attributes:
         time: When it is recorded, in seconds since the epoch.
         reason: Why it was denied; empty for what is allowed.
-        form: Kept by whoever seals it, where the same decision is recorded again.
+        form: Kept by whoever seals it, for more requests of the same decision.
         range: First byte and the byte after the last one of the client's stream, where known.
         frames: Digest of the tags of the frames that brought it, where they are tagged.
     """

@@ -188,15 +188,13 @@ class BatchTests(SynchronousTestCase):
             self.assertIn(f'{{"personal":"{hashed}"}}', one.before)
 
     def test_forms_go_with_their_decisions(self) -> None:
-        """The form of a decision is kept with it alone, once it is recorded again."""
+        """The form of a decision is kept with it alone, for whatever is decided by it."""
         made = request(SessionNumbers("1" * 32))
         form = form_of(made, FACTS)
-        self.assertIsNone(made.form)
+        self.assertIs(made.form, form)
         again = RepeatedRequest(made, made.decision_id, made.time)
-        kept = form_of(again, FACTS)
-        self.assertIsNot(kept, form)
-        self.assertIs(form_of(again, FACTS), kept)
-        self.assertIs(made.form, kept)
+        self.assertIs(form_of(again, FACTS), form)
+        self.assertIsNone(evolve(made, decision="deny").form)
 
     def test_what_is_of_one_alone(self) -> None:
         """An id that is no decision's, or a time of no calendar, is refused."""
