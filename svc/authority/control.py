@@ -19,6 +19,7 @@ from svc.authority.ingest.queue import QueueIntake
 from svc.authority.limits import AskRates
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.registry.health import ReportedHealth
+from svc.authority.registry.peers import PeerProxies
 from svc.authority.registry.register import RegistrationIntake
 from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.end import SessionEnds
@@ -108,6 +109,7 @@ class ControlService:
         spooled: Takes the rows of a Proxy's spool.
         heads: The audit log's signed heads, for Proxies to keep.
         health: Takes what nodes report of their own health.
+        peers: Hears which Proxies relay sessions to each other.
     """
 
     state_cache: ClusterStateCache
@@ -127,6 +129,7 @@ class ControlService:
     spooled: QueueIntake
     heads: HeadsToSend
     health: ReportedHealth
+    peers: PeerProxies
     _present: dict[str, int] = field(factory=dict)
     _instances: dict[str, str] = field(factory=dict)
 
@@ -180,7 +183,7 @@ class ControlService:
     async def _hello(self, request: pb.HelloRequest, call: IRpcCall) -> pb.HelloResponse:
         proxy = self._proxy(call.peer)
         self.rates.greetings.spend(node(proxy.id))
-        version, instance, claimed, head = read_hello(request)
+        version, instance, claimed, head, peer_address = read_hello(request)
         if head:
             # First of all: who is behind what this Proxy keeps writes nothing any more.
             await self.heads.receive_head(head)
@@ -191,6 +194,7 @@ class ControlService:
         # Else a process that is here greets over another connection: what it opens
         # meanwhile on the older one is in no claim, and it lost nothing.
         self._instances[proxy.id] = instance
+        self.peers.greeted(proxy.id, peer_address)
         if proxy.id not in self._present:
             # It claimed them; now it must come and follow us, or they are abandoned after all.
             self.ends.away(proxy.id)
@@ -238,17 +242,21 @@ class ControlService:
 
     async def _follow(self, call: IRpcCall, have: bytes) -> None:
         sent: tuple[bytes, ...] = ()
+        known: tuple[int, int] | None = None
         self.snapshots.sign_again()
         while True:
             # Checked each time: a revoked Proxy is told nothing more.
-            self._proxy(call.peer)
+            proxy = self._proxy(call.peer)
             coming = self.snapshots.next()
             frame, published = self.snapshots.frame(have), self.snapshots.published
             if frame is not None and published is not None:
                 # What was sent, not what is newest once it went.
                 have = published.digest
                 fresh = tuple(line for line in self.heads.lines if line not in sent)
-                sent, frame = self.heads.lines, evolve(frame, heads=fresh)
+                served = None if known == self.peers.version else self.peers.reachable(proxy.id)
+                known = self.peers.version
+                sent = self.heads.lines
+                frame = evolve(frame, heads=fresh, served_by_peers=served)
                 try:
                     await bounded(
                         self.clock, _FRAME_SECS, call.send(encode_frame(frame)), "snapshot"
@@ -269,6 +277,7 @@ class ControlService:
             del self._present[proxy_id]
             self.ends.away(proxy_id)
             self.gated.trust.away(proxy_id)
+            self.peers.left(proxy_id)
 
     async def _end(self, request: pb.EndSessionsRequest, call: IRpcCall) -> pb.EndSessionsResponse:
         proxy = self._proxy(call.peer)

@@ -9,7 +9,7 @@ from svc.compose.telemetry import budget_meter
 from svc.config.values import LimitSettings
 from svc.proxy.sessions.limits import ConnectorRates, PersonRates
 from svc.ratelimit.counter import RefusalCounter
-from svc.ratelimit.limits import Rate, RefusalPolicy
+from svc.ratelimit.limits import Budget, Rate, RefusalPolicy
 from svc.runtime.context import Runtime
 from svc.telemetry.metrics import Metrics
 
@@ -28,6 +28,10 @@ _SLACK = 1.25
 who keeps to one Proxy's budget is to be refused there, where it is told soonest."""
 
 
+_PEER_CALLS = Rate(per_minute=60_000, burst=10_000)
+"""Of one other Proxy: each session it relays is one or two, and was granted to its person."""
+
+
 @frozen
 class ProxyRates:
     """The budgets of one Proxy, and what they refused."""
@@ -35,6 +39,7 @@ class ProxyRates:
     refusal_counter: RefusalCounter
     persons: PersonRates
     connectors: ConnectorRates
+    peers: Budget
 
     def change(self, limits: LimitSettings) -> None:
         """Go by other limits from now on."""
@@ -47,14 +52,15 @@ def proxy_rates(runtime: Runtime, limits: LimitSettings, metrics: Metrics) -> Pr
     refusal_counter = RefusalCounter(runtime.now)
     refusals = RefusalPolicy(refusal_counter, runtime.reactor.seconds, budget_meter(metrics))
     return ProxyRates(
-        refusal_counter,
-        PersonRates.of(
+        refusal_counter=refusal_counter,
+        persons=PersonRates.of(
             refusals=refusals,
             opens=_opens(limits),
             denials=_denials(limits),
             requests=_requests(limits),
         ),
-        ConnectorRates.of(refusals, _calls(limits)),
+        connectors=ConnectorRates.of(refusals, _calls(limits)),
+        peers=Budget.of("peers", refusals, _PEER_CALLS.per_minute, _PEER_CALLS.burst),
     )
 
 

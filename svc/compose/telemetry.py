@@ -138,6 +138,13 @@ def session_meters(metrics: Metrics) -> SessionMeters:
     )
 
 
+def peer_meter(metrics: Metrics) -> Callable[[str, str], object]:
+    """Counts sessions between Proxies: side, outcome."""
+    return lambda side, outcome: metrics.counter(
+        "svc_proxy_peer_opens_total", side=side, outcome=outcome
+    ).inc()
+
+
 def unrecorded_meter(metrics: Metrics) -> Callable[[str], object]:
     """Counts sessions that could not begin, since there is no room for the record of their end."""
     return lambda reason: metrics.counter("svc_audit_spool_denied_total", reason=reason).inc()

@@ -228,10 +228,16 @@ def _endpoints() -> tuple[Key, ...]:
         Key(
             "endpoints.peer_listen",
             f.LISTEN,
-            "Where other Proxies reach this one.",
+            "Experimental: a private address where other Proxies reach this one, so that sessions "
+            "can be relayed between them; empty: no listener, and none are.",
             default="",
             roles=_PROXY,
-            later=True,
+        ),
+        Key(
+            "endpoints.peer_address",
+            f.DIAL,
+            "What other Proxies dial to reach `endpoints.peer_listen`; absent: that address.",
+            roles=_PROXY,
         ),
         Key(
             "join.token_file",

@@ -15,6 +15,7 @@ from svc.config.keys import KEYS, NODES
 from svc.config.problems import SharedStateDir
 from svc.config.source import Tree
 from svc.errors import ConfigError
+from svc.model.host import is_every_address
 
 SHARED = "/var/lib/svc"
 
@@ -39,6 +40,7 @@ def check(
     yield from _together(tree, "proxy.tls.cert", "proxy.tls.key")
     yield from _joining(tree)
     yield from _public(tree)
+    yield from _peers(tree)
     yield from _page(tree)
     yield from _passkeys(tree)
     yield from _timing(tree)
@@ -52,6 +54,29 @@ def _required(tree: Tree, role: str) -> Iterator[ConfigError]:
     for key in KEYS:
         if role in key.required and lookup(tree, key.path) in (None, "", []):
             yield ConfigError(key.path, f"required for {role}")
+
+
+def _peers(tree: Tree) -> Iterator[ConfigError]:
+    listen, address = lookup(tree, "endpoints.peer_listen"), lookup(tree, "endpoints.peer_address")
+    if not listen:
+        if address is not None:
+            yield ConfigError("endpoints.peer_listen", "required with endpoints.peer_address")
+        return
+    if lookup(tree, "proxy.public_plaintext") is True:
+        yield ConfigError(
+            "endpoints.peer_listen",
+            "must be empty with proxy.public_plaintext: such a Proxy has no sessions to relay",
+        )
+    try:
+        host = parse_address(str(listen), lowest_port=0).host
+    except ValueError:
+        return  # which is refused already
+    if address is None and is_every_address(host):
+        yield ConfigError(
+            "endpoints.peer_address",
+            "required where endpoints.peer_listen is every address of the machine: other Proxies "
+            "must be told one address to dial",
+        )
 
 
 def _together(tree: Tree, first: str, second: str) -> Iterator[ConfigError]:

@@ -109,6 +109,8 @@ class EndpointSettings:
     renewal_listen: Address | None
     admin_listen: Address | None
     private_listen: Address | None
+    peer_listen: Address | None
+    peer_address: Address | None
     authority: tuple[Address, ...]
     authority_failover: tuple[Address, ...]
     proxy: tuple[Address, ...]

@@ -184,7 +184,7 @@ class Admission:
             raise refused("grant_session", "the grant is for another session")
         if grant.connector_id != self._node_id:
             raise refused("grant_not_for_us", "the grant names another Connector")
-        if grant.proxy_id != proxy_id:
+        if grant.tunnel_proxy_id != proxy_id:
             raise refused("grant_other_proxy", "the grant names another Proxy")
 
     def _check_times(self, grant: Grant, now_ms: int) -> None:

@@ -335,7 +335,7 @@ class ConnectorSessions:
         carry: Any = carrying
         if self.kinds[admitted.target.kind].opaque:
             moving = MovingEndpoint(carry, self.reactor)
-            self._moving[admitted.grant.proxy_id, admitted.grant.session_uid] = moving
+            self._moving[admitted.grant.tunnel_proxy_id, admitted.grant.session_uid] = moving
             carry = SessionTlsEndpoint(
                 below=moving,
                 begin=self.session_tls(admitted.person.sha256).begin,

@@ -13,6 +13,7 @@ from svc.messages.ended import ENDED
 from svc.messages.ended import CountedEnd as CountedEnd
 from svc.messages.forms import (
     HEAD,
+    MAX_NAME,
     PAYLOAD,
     PLAIN,
     RANDOM_ID,
@@ -110,6 +111,7 @@ class AuthorizeAnswer:
     Attributes:
         request_hint: Of a refusal that an approved request would turn: what to type to ask.
         approved: With a grant: the approval that the session stands on.
+        peer_address: With a grant for a session to relay: where its egress Proxy is reached.
     """
 
     decision_id: str
@@ -120,6 +122,7 @@ class AuthorizeAnswer:
     may_view: bool = False
     request_hint: str = ""
     approved: ApprovedAccess | None = None
+    peer_address: str = ""
 
 
 @frozen
@@ -172,25 +175,42 @@ class Departure:
     ended: tuple[CountedEnd, ...] = ()
 
 
+PEER_ADDRESS = word(MAX_NAME + len("[]:65535"), empty=True)
+"""``host:port``; whoever dials it parses it."""
+
+
 def hello_message(
-    version: str, instance_id: str, open_sessions: Iterable[str], audit_head: bytes = b""
+    version: str,
+    instance_id: str,
+    open_sessions: Iterable[str],
+    audit_head: bytes = b"",
+    peer_address: str = "",
 ) -> pb.HelloRequest:
-    """A Proxy's greeting: it claims the sessions it still carries, and shows the head it keeps."""
+    """A Proxy's greeting: it claims the sessions it still carries, and shows the head it keeps.
+
+    Args:
+        peer_address: Where other Proxies reach it; empty: it relays no sessions.
+    """
     return pb.HelloRequest(
         version=version,
         instance_id=instance_id,
         open_sessions=open_sessions,
         audit_head=audit_head,
+        peer_address=peer_address,
     )
 
 
 class ProxyGreeting(NamedTuple):
-    """A greeting as it came; ``head`` is the signed head's line that the Proxy keeps."""
+    """A greeting as it came; ``head`` is the signed head's line that the Proxy keeps.
+
+    ``peer_address`` is where other Proxies reach it; empty: it relays no sessions.
+    """
 
     version: str
     instance_id: str
     open_sessions: tuple[str, ...]
     head: bytes
+    peer_address: str = ""
 
 
 _HELLO = MessageForm(
@@ -201,6 +221,7 @@ _HELLO = MessageForm(
     instance_id=WORD,
     open_sessions=words(MAX_SESSIONS),
     head=HEAD.named("audit_head"),
+    peer_address=PEER_ADDRESS,
 )
 read_hello = _HELLO.read
 
@@ -277,6 +298,7 @@ _ANSWER = MessageForm(
     may_view=PLAIN,
     request_hint=_NO_TEXT,
     approved=part(APPROVED, optional=True),
+    peer_address=PEER_ADDRESS,
 )
 answer_message, read_answer = _ANSWER.message, _ANSWER.read
 """An Answer; the grant's signature is checked by who relies on it."""

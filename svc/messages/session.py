@@ -204,6 +204,7 @@ _GRANT = SignedForm(
         "decision_id",
         "onward_certificate",
         "recording_key",
+        "egress_proxy_id",
     ],
     cluster=NAME,
     session_uid=UID,
@@ -234,6 +235,7 @@ _GRANT = SignedForm(
     decision_id=WORD_OR_EMPTY,
     recording_key=octets(RECORDING_KEY_BYTES, empty=True),
     onward_certificate=bounded(MAX_ONWARD_CERTIFICATE),
+    egress_proxy_id=WORD_OR_EMPTY,
 )
 encode_grant, decode_grant = _GRANT.encode, _GRANT.decode
 """What Authority's grant key signs."""

@@ -22,6 +22,7 @@ from svc.messages.forms import (
     octets,
     parse,
     parts,
+    words,
 )
 from svc.model.cluster.agent import DISABLED_OWNER, DISABLED_OWNER_TEXT
 from svc.model.cluster.person import DISABLED_PERSON, DISABLED_TEXT
@@ -36,6 +37,7 @@ MAX_FRAME_BYTES = 2 * MAX_BUNDLE_BYTES
 """Of a frame with a bundle, and with what is signed."""
 
 MAX_EPOCH = (1 << 53) - 1
+MAX_SERVED_BY_PEERS = 100_000
 
 REVOKED = "revoked"
 REVOCATIONS: Mapping[str, str] = MappingProxyType(
@@ -89,12 +91,14 @@ class SnapshotFrame:
     """A signed snapshot with what it changes: a whole bundle, a delta, or nothing (a heartbeat).
 
     ``heads`` are lines of signed heads of the audit log that this Proxy was not told yet.
+    ``served_by_peers`` are the resources that it can reach through another Proxy; None: as before.
     """
 
     signed: Signed
     bundle: bytes = b""
     delta: bytes = b""
     heads: tuple[bytes, ...] = ()
+    served_by_peers: frozenset[str] | None = None
 
 
 _REVOCATION = MessageForm(
@@ -150,18 +154,23 @@ def decode_snapshot_request(data: bytes) -> bytes:
 
 
 _FRAME = FieldTable("snapshot frame", chain=chain(), heads=HEADS.named("audit_heads"))
+_SERVED = FieldTable("served by peers", resources=words(MAX_SERVED_BY_PEERS))
 
 
 def encode_frame(frame: SnapshotFrame) -> bytes:
     """A snapshot frame as it travels."""
-    return pb.SnapshotFrame(
+    message = pb.SnapshotFrame(
         snapshot=frame.signed.payload,
         signature=frame.signed.signature,
         chain=frame.signed.chain,
         bundle=frame.bundle,
         delta=frame.delta,
         audit_heads=frame.heads,
-    ).SerializeToString()
+    )
+    if frame.served_by_peers is not None:
+        message.served_by_peers.SetInParent()
+        message.served_by_peers.resources.extend(sorted(frame.served_by_peers))
+    return message.SerializeToString()
 
 
 def decode_frame(data: bytes) -> SnapshotFrame:
@@ -175,4 +184,11 @@ def decode_frame(data: bytes) -> SnapshotFrame:
         bundle=message.bundle,
         delta=message.delta,
         heads=found["heads"],
+        served_by_peers=_read_served(message),
     )
+
+
+def _read_served(message: pb.SnapshotFrame) -> frozenset[str] | None:
+    if not message.HasField("served_by_peers"):
+        return None
+    return frozenset(_SERVED.read_fields(message.served_by_peers)["resources"])

@@ -33,6 +33,14 @@ def read_host(text: str) -> str:
     return text.lower()
 
 
+def is_every_address(host: str) -> bool:
+    """Whether a listener bound to this address is reached at every one of the machine."""
+    try:
+        return ip_address(host.partition("%")[0]).is_unspecified
+    except ValueError:
+        return False
+
+
 def is_public(host: str) -> bool:
     """Whether a listener bound to this address can be reached from outside.
 

@@ -16,6 +16,7 @@ from twisted.logger import Logger
 from svc.audit.spool.spool import Spool
 from svc.errors import SvcError
 from svc.proxy.health import Health
+from svc.proxy.peers.service import PeerService
 from svc.proxy.sessions.list import Listings
 from svc.proxy.sessions.open import SessionOpens
 from svc.proxy.uplink.deliver import SpoolDelivery
@@ -40,11 +41,17 @@ class Work:
     health: Health
     routes: RouteTable
     sessions: SessionOpens
+    peers: PeerService
     listings: Listings
     reports: Reports
     refused: RefusalSummaries
     spool: Spool
     delivery: SpoolDelivery
+
+    @property
+    def open_sessions(self) -> int:
+        """How many are open here, those that entered other Proxies included."""
+        return self.sessions.open_sessions + self.peers.open_sessions
 
 
 @define(slots=False, eq=False)
@@ -70,12 +77,14 @@ class ProxyShutdown(AsyncService):
             return
         work.health.drain()
         work.sessions.drain()
+        work.peers.drain()
         work.listings.drain()
         work.routes.drain()
-        await self._within(self.seconds, lambda: bool(work.sessions.open_sessions))
-        if work.sessions.open_sessions:
-            _log.warn("the shutdown ends open sessions", sessions=work.sessions.open_sessions)
+        await self._within(self.seconds, lambda: bool(work.open_sessions))
+        if work.open_sessions:
+            _log.warn("the shutdown ends open sessions", sessions=work.open_sessions)
         work.sessions.end_all()
+        work.peers.end_all()
         work.routes.close()
         work.sessions.direct.close()
         await self._within(_REPORT_SECS, lambda: bool(work.reports.waiting))

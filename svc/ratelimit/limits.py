@@ -28,6 +28,7 @@ BUDGETS = (
     "sessions",
     "admin",
     "registrations",
+    "peers",
     "carries",
     "messages",
     "renewals",

@@ -259,10 +259,10 @@ def _sessions() -> tuple[MetricSeries, ...]:
         _counter(
             "svc_proxy_peer_opens_total",
             _P,
-            "Sessions opened between Proxies.",
+            "Sessions relayed from the Proxy that they entered (`ingress`) to the one with the "
+            "Connector's tunnel (`egress`), by how their opening went there.",
             side=("ingress", "egress"),
             outcome=("accepted", "rejected"),
-            later=True,
         ),
     )
 

@@ -34,9 +34,13 @@ from svc.interfaces.transport import ICarriedSession, ITunnelTransport, OpenOrde
 from svc.messages.tunnel import SECRET_BYTES, Down, DrainNotice, LaneOffer, OpenNotice
 from svc.model.cluster.registration import NO_INVENTORY, Inventory
 from svc.model.ids import Entropy
+from svc.model.session.ending import BROKEN
 from svc.model.session.tunnels import EndReason
 from svc.tunnel.refusals import received_refusal
-from svc.tunnel.times import TunnelTimes
+from svc.tunnel.times import TunnelTimes, end_reason
+
+TUNNEL_WORD = "tunnel_"
+"""Before the reason of a tunnel's end: the word of a session that ended with it."""
 
 CARRY_REFUSED = "carry_refused"
 """The word to a stream that no open session waits for."""
@@ -243,6 +247,12 @@ class RegisteredTunnel:
         Called only where :attr:`takes_lanes`, at most once a session.
         """
         self._send(LaneOffer(session_uid, token))
+
+    def lost_word(self, lost: SvcError) -> str:
+        """The word of a session's end whose stream broke so: by itself, or with the connection."""
+        if lost.fault is not Fault.UNAVAILABLE:
+            return BROKEN
+        return TUNNEL_WORD + end_reason(lost.reason).value
 
     def refused(self, session_uid: str, word: str) -> None:
         """The Connector does not open this session.

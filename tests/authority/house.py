@@ -37,6 +37,7 @@ from svc.authority.registry.ends import TunnelEndRecords
 from svc.authority.registry.groups import GroupAdmin
 from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.operators import Operators
+from svc.authority.registry.peers import PeerProxies
 from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.register import RegistrationIntake
 from svc.authority.registry.rights import RightsCheck
@@ -604,7 +605,7 @@ class House:
             cluster=CLUSTER,
             state_cache=self.state_cache,
             engine=lambda: self.policy.engine,
-            registrations=self.registrations,
+            peers=PeerProxies(self.registrations),
             kinds=KINDS,
             store=self.store,
             recorder=self.recorder,

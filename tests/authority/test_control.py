@@ -69,12 +69,14 @@ def control_service(
         now=house.now,
         reasons=house.reasons(),
     )
+    issuance = house.issuance()
     return ControlService(
         heads=HeadsToSend(nothing_later),
         health=reported_health(house),
+        peers=issuance.peers,
         state_cache=house.state_cache,
         verifier=house.world.verifier,
-        issuance=house.issuance(),
+        issuance=issuance,
         intake=house.intake(tasks),
         ends=ends,
         snapshots=house.publisher,

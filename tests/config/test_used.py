@@ -37,7 +37,6 @@ CHECKED = {("authority", "tunnel.lease_renew_secs")}
 """Compared with a key that the role reads, and refused where the two do not go together."""
 
 LATER = {
-    "endpoints.peer_listen": '"127.0.0.1:7405"',
     "proxy.tls.cert": '"/c"',
     "proxy.tls.key": '"/k"',
 }

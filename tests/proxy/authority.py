@@ -67,6 +67,7 @@ class Authority:
         self.is_up = True
         self.claims: list[tuple[str, ...]] = []
         self.shown: list[bytes] = []
+        self.peer_addresses: list[str] = []
         self.tunnels: list[TunnelSeen] = []
         self.registrations: list[Signed] = []
         self.calls: list[IRpcCall] = []
@@ -174,9 +175,10 @@ class Authority:
     # -- serving
 
     async def _hello(self, request: Any, call: IRpcCall) -> Any:
-        _, _, claimed, head = read_hello(request)
-        self.claims.append(claimed)
-        self.shown.append(head)
+        greeting = read_hello(request)
+        self.claims.append(greeting.open_sessions)
+        self.shown.append(greeting.head)
+        self.peer_addresses.append(greeting.peer_address)
         return lanes_message(
             AuthorityGreeting(
                 cluster="c1.example.test",

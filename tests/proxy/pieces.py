@@ -53,6 +53,8 @@ from svc.proxy.administration import AdminAdmission
 from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.denied import DeniedTexts
 from svc.proxy.health import Health
+from svc.proxy.peers.relayed import RelayAdmission
+from svc.proxy.peers.service import PeerService
 from svc.proxy.public import PublicServices
 from svc.proxy.relay import LaneMeters, RelayLanes
 from svc.proxy.sessions.gate import Gate
@@ -70,7 +72,7 @@ from svc.proxy.uplink.reports import Reports
 from svc.proxy.uplink.snapshot import FloorFile, SnapshotHolder
 from svc.proxy.uplink.summaries import RefusalSummaries
 from svc.ratelimit.counter import RefusalCounter
-from svc.ratelimit.limits import Rate, RefusalPolicy
+from svc.ratelimit.limits import Budget, Rate, RefusalPolicy
 from svc.rpc.client.channel import ClientConnection, RpcChannel
 from svc.rpc.frames import data_head, open_frame
 from svc.rpc.server.server import RpcServerFactory
@@ -326,6 +328,7 @@ class Site:
             max_per_person=lambda: 3,
             rates=self.person_rates,
         )
+        self.peers = self._peers()
         self.listings = Listings(
             engine=lambda: self.holder.engine(),
             kinds=kinds,
@@ -410,6 +413,7 @@ class Site:
             health=self.health,
             routes=self.routes,
             sessions=self.sessions,
+            peers=self.peers,
             listings=self.listings,
             reports=self.reports,
             refused=self.refused,
@@ -454,6 +458,24 @@ class Site:
         )
         holder.load()
         return holder
+
+    def _peers(self) -> PeerService:
+        world = self.cluster.world
+        return PeerService(
+            routes=self.routes,
+            admission=RelayAdmission(self.cluster.proxy_id, world.verifier, world.now),
+            verifier=world.verifier,
+            check_not_revoked=lambda one: self.holder.check_not_revoked(one),
+            check_person=lambda *whose: self.holder.check_person(*whose),
+            prolonged=self.sessions.prolonged,
+            kinds={"tcp": tcp},
+            active=lambda protocol, by: self._gauge("relayed", by),
+            outcome=lambda word: self._count("egress", word),
+            missed=lambda stage, reason: self._count("miss", stage, reason),
+            budget=Budget.of("peers", self.refusals, 600, 100),
+            clock=self.clock,
+            now=world.now,
+        )
 
     def _lane(self, port: int) -> Any:
         self.lanes_dialed.append(port)

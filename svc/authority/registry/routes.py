@@ -55,18 +55,24 @@ class Registered:
 
 @define
 class Registrations:
-    """The index; every operation costs what the one registration holds, not the whole."""
+    """The index; every operation costs what the one registration holds, not the whole.
+
+    Attributes:
+        changes: How often a registration was entered or taken out.
+    """
 
     _by_node: dict[str, set[Registered]] = field(factory=dict)
     _by_resource: dict[str, set[Registered]] = field(factory=dict)
     _by_proxy: dict[str, set[Registered]] = field(factory=dict)
     _meant: dict[str, dict[str, Assigned]] = field(factory=dict)
+    changes: int = field(default=0, init=False)
 
     def add(self, registered: Registered) -> None:
         """Enter a registration; one of the same node through the same Proxy is replaced."""
         for older in tuple(self._by_node.get(registered.node_id, ())):
             if older.proxy_id == registered.proxy_id:
                 self.remove(older)
+        self.changes += 1
         self._by_node.setdefault(registered.node_id, set()).add(registered)
         self._by_proxy.setdefault(registered.proxy_id, set()).add(registered)
         for resource in registered.resources:
@@ -76,6 +82,7 @@ class Registrations:
         """Take a registration out; whether it was there."""
         if registered not in self._by_node.get(registered.node_id, ()):
             return False
+        self.changes += 1
         _discard(self._by_node, registered.node_id, registered)
         _discard(self._by_proxy, registered.proxy_id, registered)
         for resource in registered.resources:
@@ -88,14 +95,20 @@ class Registrations:
         One from before the resource was assigned again, or was another, does not:
         until its Connector registered again nobody serves it.
         """
-        candidates = [one for one in self._serve(wanted) if one.proxy_id == proxy_id]
+        candidates = [one for one in self.all_serving(wanted) if one.proxy_id == proxy_id]
         return max(candidates, key=lambda one: one.since, default=None)
 
     def is_served(self, wanted: Assigned) -> bool:
         """Whether anybody serves it anywhere."""
-        return bool(self._serve(wanted))
+        return bool(self.all_serving(wanted))
 
-    def _serve(self, wanted: Assigned) -> list[Registered]:
+    def served_through(self, proxy_id: str) -> set[str]:
+        """The ids of all that is served through this Proxy."""
+        served: set[str] = set()
+        return served.union(*(one.resources for one in self._by_proxy.get(proxy_id, ())))
+
+    def all_serving(self, wanted: Assigned) -> list[Registered]:
+        """Every registration that serves this, through whatever Proxy."""
         offered = self._by_resource.get(wanted.id, ())
         return [one for one in offered if one.resources[wanted.id] == wanted]
 

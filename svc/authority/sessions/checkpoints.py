@@ -80,6 +80,7 @@ class _Tracked:
 
     Attributes:
         proxy_id: By its grant; by its row, which is not signed, where no grant was seen.
+        egress_proxy_id: Of a session that is relayed, by its grant: the Proxy with the tunnel.
         connector_id: Likewise.
         holder: Whose it is and on what, by its grant; None where none was seen.
         instances: Processes of its Connector that were registered when it was granted, or when it
@@ -89,6 +90,7 @@ class _Tracked:
 
     chain: RecordedChain
     proxy_id: str = ""
+    egress_proxy_id: str = ""
     connector_id: str = ""
     holder: tuple[str, str] | None = None
     instances: frozenset[str] = frozenset()
@@ -138,6 +140,7 @@ class GatedSessions:
         self._sessions[grant.session_uid] = _Tracked(
             RecordedChain(grant.session_uid, self.now()),
             proxy_id=grant.proxy_id,
+            egress_proxy_id=grant.egress_proxy_id,
             connector_id=grant.connector_id,
             holder=(grant.person_id, grant.resource),
             instances=self.instances(grant.connector_id),
@@ -181,7 +184,8 @@ class GatedSessions:
             self._mismatched.add(session_uid)
             tracked = self._sessions.get(session_uid)
             known = "" if tracked is None else tracked.proxy_id
-            self.trust.mismatched(session_uid, known or proxy_id, word)
+            egress = "" if tracked is None else tracked.egress_proxy_id
+            self.trust.mismatched(session_uid, known or proxy_id, word, egress)
         await self.trust.write()
 
     async def checkpoint(self, ask: CheckpointAsk, proxy: Node) -> CheckpointAnswer:
@@ -194,7 +198,7 @@ class GatedSessions:
         session = await self.store.read(
             "session of a checkpoint", lambda tx: tx.sessions.get(one.session_uid)
         )
-        if session is None or not self._is_theirs(one, session, proxy):
+        if session is None or not self._is_theirs(one, session, proxy, ask):
             raise Denied("the checkpoint is of no session here", reason="checkpoint_refused")
         uid, tracked = one.session_uid, self._tracked(one.session_uid)
         if not tracked.proxy_id:
@@ -223,15 +227,19 @@ class GatedSessions:
             _log.info("a session is not prolonged", session=uid, reason=refusal.reason)
             return CheckpointAnswer(reason=refusal.reason)
 
-    def _is_theirs(self, one: SessionCheckpoint, session: Session, proxy: Node) -> bool:
-        """Whether it is of a session of this Connector, brought by the session's Proxy.
+    def _is_theirs(
+        self, one: SessionCheckpoint, session: Session, proxy: Node, ask: CheckpointAsk
+    ) -> bool:
+        """Whether it is of a session of this Connector, brought by the Proxy with its tunnel.
 
         Its last one may come by another Proxy, where that of the session is gone.
         """
         ends = session.connector_id, session.proxy_id
         known = self._sessions.get(one.session_uid)
         if known is not None and known.holder is not None:
-            ends = known.connector_id, known.proxy_id
+            ends = known.connector_id, known.egress_proxy_id or known.proxy_id
+        elif (grant := self._grant_of(ask, one)) is not None:
+            ends = grant.connector_id, grant.tunnel_proxy_id
         return ends[0] == one.connector_id and (one.is_last or ends[1] == proxy.id)
 
     def _learn(
@@ -240,14 +248,21 @@ class GatedSessions:
         """Whose session it is that another Authority granted: its grant says so, if it came."""
         tracked.proxy_id, tracked.connector_id = proxy_id, one.connector_id
         tracked.instances = self.instances(one.connector_id)
+        grant = self._grant_of(ask, one)
+        if grant is not None:
+            tracked.proxy_id, tracked.egress_proxy_id = grant.proxy_id, grant.egress_proxy_id
+            tracked.holder = (grant.person_id, grant.resource)
+
+    def _grant_of(self, ask: CheckpointAsk, one: SessionCheckpoint) -> Grant | None:
+        """The session's grant, where a good one came with its checkpoint."""
         if ask.grant is None:
-            return
+            return None
         with suppress(SvcError):
             self.verifier.verify_signed(ask.grant, Purpose.GRANT)
             grant = decode_grant(ask.grant.payload)
             if (grant.session_uid, grant.connector_id) == (one.session_uid, one.connector_id):
-                tracked.proxy_id = grant.proxy_id
-                tracked.holder = (grant.person_id, grant.resource)
+                return grant
+        return None
 
     def _verified(self, signed: Signed) -> SessionCheckpoint:
         facts = self.verifier.verify(signed.chain, {Role.CONNECTOR})
@@ -330,7 +345,7 @@ class GatedSessions:
         person = self.verifier.verify(ask.person_chain, CALLERS)
         said = (grant.session_uid, grant.request_sha256, grant.person_certificate_sha256)
         is_it = said == (one.session_uid, sha256(ask.request).digest(), person.sha256)
-        ends = (grant.connector_id, grant.proxy_id)
+        ends = (grant.connector_id, grant.tunnel_proxy_id)
         if not is_it or ends != (one.connector_id, proxy.id):
             raise Denied("the checkpoint came with another grant", reason="checkpoint_refused")
         kind, _ = kind_of(self.kinds, request)
@@ -348,7 +363,8 @@ class GatedSessions:
         if word:
             self._mismatched.add(session_uid)
             tracked = self._sessions.get(session_uid)
-            self.trust.mismatched(session_uid, "" if tracked is None else tracked.proxy_id, word)
+            proxies = ("", "") if tracked is None else (tracked.proxy_id, tracked.egress_proxy_id)
+            self.trust.mismatched(session_uid, proxies[0], word, proxies[1])
 
     async def sweep(self) -> None:
         """Judge and forget what is over; called again and again.
@@ -370,7 +386,9 @@ class GatedSessions:
                 self._never_recorded(uid, one, owed_since)
                 return True
             if one.ends_at is not None and not one.chain.is_ended and one.ends_at < now - LATE_SECS:
-                self.trust.unconfirmed(uid, one.proxy_id, self._why(one), one.ends_at)
+                self.trust.unconfirmed(
+                    uid, one.proxy_id, self._why(one), one.ends_at, one.egress_proxy_id
+                )
                 return True
         is_going_on = one.ends_at is not None and one.ends_at > now
         return not is_going_on and one.chain.touched_at < now - FORGET_SECS
@@ -384,7 +402,7 @@ class GatedSessions:
         if self.trust.was_here_since(one.proxy_id, since) or not one.proxy_id:
             self._judged(uid, MISSING)
         else:
-            self.trust.unconfirmed(uid, one.proxy_id, UNRECONCILED, since)
+            self.trust.unconfirmed(uid, one.proxy_id, UNRECONCILED, since, one.egress_proxy_id)
 
     def _why(self, one: _Tracked) -> str:
         """A new process of the Connector has nothing to say of sessions of the one before."""

@@ -21,7 +21,7 @@ from svc.authority.access.offer import AccessOffers
 from svc.authority.limits import AskRates
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.operators import for_want_of_factor
-from svc.authority.registry.routes import Registered, Registrations
+from svc.authority.registry.peers import PeerProxies
 from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.onward import (
     NO_CERTIFICATES,
@@ -35,6 +35,7 @@ from svc.authority.sessions.request import (
     claimed_record,
     has_own_record,
     require_assigned,
+    session_row,
 )
 from svc.authority.sessions.rights import is_ended, rights_of
 from svc.authority.state.cache import ClusterStateCache
@@ -109,6 +110,7 @@ class Issuance:
         rates: What a person may ask, and what a Proxy may bring that proves nothing.
         refusals: Bounds the records of requests that prove nothing.
         note: Describes the span of the call.
+        peers: Finds the registration that a session goes by, here or through another Proxy.
         recording_key: The public key that recordings of sessions are sealed to.
         trace_id: Gives the id of the call's trace, which its records hold; empty without one.
     """
@@ -116,7 +118,7 @@ class Issuance:
     cluster: str
     state_cache: ClusterStateCache
     engine: Callable[[], IPolicyEngine | None]
-    registrations: Registrations
+    peers: PeerProxies
     kinds: Mapping[str, ServedKind]
     store: IStore
     recorder: Recorder
@@ -189,7 +191,9 @@ class Issuance:
             if outcome.connector is not None:
                 self.may_grant()
                 if not verified.kind.opaque:
-                    self.gated.trust.require_trusted(proxy.id)
+                    # Each of them could pass on what the other has not decided.
+                    for proxy_id in (proxy.id, outcome.connector.proxy_id):
+                        self.gated.trust.require_trusted(proxy_id)
             try:
                 return outcome, await self._commit(verified, outcome, ask, proxy)
             except ApprovalUsedUp:
@@ -334,7 +338,7 @@ class Issuance:
             return evolve(outcome, word="deny", reason="proxy_denied")
         if verified.resource is None:
             return evolve(outcome, word="not_served", reason="unknown")
-        connector = self.registrations.serving(verified.resource.assigned, proxy.id)
+        connector = self.peers.serving(verified.resource.assigned, proxy.id)
         if connector is None:
             served_before = verified.resource.last_served_at is not None
             reason = "departed" if served_before else "unknown"
@@ -364,7 +368,7 @@ class Issuance:
             if ask.seen_at_ms and isinstance(verified.person, Agent):
                 tx.agents.seen(verified.person.id, self.now())
             if outcome.connector is not None:
-                self._insert(tx, self._session(verified, outcome, outcome.connector, proxy))
+                self._insert(tx, session_row(verified, outcome, proxy.id, self.now()))
             return row
 
         row = await self.store.run("authorize session", write)
@@ -380,20 +384,6 @@ class Issuance:
             tx.sessions.insert(session)
         except AlreadyExists:
             raise Denied("the request was already used", reason="request_replayed") from None
-
-    def _session(
-        self, verified: VerifiedRequest, outcome: IssuanceResult, connector: Registered, proxy: Node
-    ) -> Session:
-        return Session(
-            uid=verified.request.session_uid,
-            person_id=verified.person.id,
-            resource_id=verified.request.resource,
-            kind=verified.kind.name,
-            connector_id=connector.node_id,
-            proxy_id=proxy.id,
-            decision_id=outcome.decision_id,
-            started_at=self.now(),
-        )
 
     def _record_decision(
         self,
@@ -427,7 +417,8 @@ class Issuance:
             before=before,
             details={
                 "proxy_id": proxy.id,
-                "connector_id": outcome.connector.node_id if outcome.connector else None,
+                "connector_id": outcome.connector_id or None,
+                **outcome.relay_details(proxy.id),
                 "request_sha256": verified.digest.hex(),
                 "certificate_sha256": verified.certificate.sha256.hex(),
                 "proxy_decision_id": claimed.decision_id,
@@ -440,7 +431,7 @@ class Issuance:
         self, verified: VerifiedRequest, outcome: IssuanceResult, proxy: Node, row: ChainRow
     ) -> AuthorizeAnswer:
         if outcome.connector is not None:
-            grant = self._grant(verified, outcome, outcome.connector, proxy, row)
+            grant = self._grant(verified, outcome, proxy, row)
             if grant.is_gated:
                 self.gated.granted(grant)
             signed = self.sign_grant(encode_grant(grant))
@@ -449,6 +440,7 @@ class Issuance:
                 grant=signed,
                 may_view=outcome.may_view,
                 approved=outcome.approved,
+                peer_address=self.peers.address(grant.egress_proxy_id),
             )
         if outcome.word == "not_served" and outcome.may_view:
             text = not_served_text(outcome.reason).format(verified.request.resource)
@@ -469,7 +461,6 @@ class Issuance:
         self,
         verified: VerifiedRequest,
         outcome: IssuanceResult,
-        connector: Registered,
         proxy: Node,
         row: ChainRow,
     ) -> Grant:
@@ -488,8 +479,9 @@ class Issuance:
                 0 if verified.resource is None else verified.resource.assignment_revision
             ),
             kind=verified.kind.name,
-            connector_id=connector.node_id,
+            connector_id=outcome.connector_id,
             proxy_id=proxy.id,
+            egress_proxy_id=outcome.egress_proxy_id(proxy.id),
             ceiling=verified.asked.ceiling,
             operations=self._operations(verified, outcome),
             decision_id=outcome.decision_id if verified.ends else "",

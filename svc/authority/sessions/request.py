@@ -27,6 +27,7 @@ from svc.model.policy.requests import may_open_at
 from svc.model.session.onward import OnwardCertificate
 from svc.model.session.parameters import AskedParameters
 from svc.model.session.request import SessionRequest
+from svc.model.session.session import Session
 
 
 @frozen
@@ -194,6 +195,39 @@ class IssuanceResult:
     def policies(self) -> tuple[str, ...]:
         """What determined a refusal or a grant; nothing of ours did where the Proxy refused."""
         return () if self.reason == "proxy_denied" else self.decision.policies[:MAX_POLICIES]
+
+    @property
+    def connector_id(self) -> str:
+        """The Connector's; empty where there is none."""
+        return "" if self.connector is None else self.connector.node_id
+
+    def egress_proxy_id(self, proxy_id: str) -> str:
+        """The Proxy that a session which enters this one is relayed to; empty: it is not."""
+        if self.connector is None or self.connector.proxy_id == proxy_id:
+            return ""
+        return self.connector.proxy_id
+
+    def relay_details(self, proxy_id: str) -> Mapping[str, Json]:
+        """What the record of a session says of that."""
+        egress = self.egress_proxy_id(proxy_id)
+        return {"egress_proxy_id": egress} if egress else {}
+
+
+def session_row(
+    verified: VerifiedRequest, outcome: IssuanceResult, proxy_id: str, now: float
+) -> Session:
+    """The row of a session that is granted; the Proxy that it entered reports its end."""
+    assert outcome.connector is not None  # or it were not granted
+    return Session(
+        uid=verified.request.session_uid,
+        person_id=verified.person.id,
+        resource_id=verified.request.resource,
+        kind=verified.kind.name,
+        connector_id=outcome.connector.node_id,
+        proxy_id=proxy_id,
+        decision_id=outcome.decision_id,
+        started_at=now,
+    )
 
 
 def require_assigned(rows: SignedRows, verified: VerifiedRequest) -> None:

@@ -119,11 +119,18 @@ class ProxyTrust:
         """Whether it followed this Authority all the time from then on."""
         return self._here_since.get(proxy_id, inf) <= at
 
-    def mismatched(self, session_uid: str, proxy_id: str, word: str) -> None:
-        """The Proxy's records of a session are not what its Connector passed on."""
+    def mismatched(
+        self, session_uid: str, proxy_id: str, word: str, egress_proxy_id: str = ""
+    ) -> None:
+        """The Proxy's records of a session are not what its Connector passed on.
+
+        Args:
+            egress_proxy_id: Of a session that was relayed: it may have altered what was decided,
+                and nobody can tell which of the two did.
+        """
         self._sessions[session_uid] = SESSION_MISMATCH, word, proxy_id
-        if proxy_id:
-            self._distrust(proxy_id, MISMATCH, inf)
+        for one in filter(None, (proxy_id, egress_proxy_id)):
+            self._distrust(one, MISMATCH, inf)
         _log.error(
             "a Proxy's records of a session are not what its Connector passed on; revoke the Proxy",
             session=session_uid,
@@ -131,11 +138,22 @@ class ProxyTrust:
             reason=word,
         )
 
-    def unconfirmed(self, session_uid: str, proxy_id: str, word: str, ended_at: float) -> None:
+    def unconfirmed(
+        self,
+        session_uid: str,
+        proxy_id: str,
+        word: str,
+        ended_at: float,
+        egress_proxy_id: str = "",
+    ) -> None:
         """Nobody knows whether the records of a session that is over are all there were."""
         self._sessions[session_uid] = SESSION_UNCONFIRMED, word, proxy_id
         if word == RESTARTED:
             return
+        for one in (proxy_id, *filter(None, (egress_proxy_id,))):
+            self._add_incident(session_uid, one, word, ended_at)
+
+    def _add_incident(self, session_uid: str, proxy_id: str, word: str, ended_at: float) -> None:
         incidents = self._incidents.setdefault(proxy_id, Incidents())
         before = incidents.count
         is_too_many = incidents.add(ended_at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from svc.authority.control import ControlService
+from svc.authority.registry.peers import PeerProxies
 from svc.authority.registry.register import RegistrationIntake
 from svc.authority.sessions.explain import Explainer
 from svc.authority.sessions.issue import Issuance
@@ -40,11 +41,12 @@ def control_service(
         writes.require_room()
         heads.writer.require_signing()
 
+    peers = PeerProxies(rooms.registrations)
     issuance = Issuance(
         cluster=cluster,
         state_cache=rooms.state_cache,
         engine=engine,
-        registrations=rooms.registrations,
+        peers=peers,
         kinds=kinds,
         store=p.store,
         recorder=p.recorder,
@@ -105,6 +107,7 @@ def control_service(
         access=rooms.access.calls,
         approvals=rooms.access.uses,
         gated=rooms.gated,
+        peers=peers,
         lanes=lambda: lanes_of(p, listeners),
         clock=clock,
         seen=seen,

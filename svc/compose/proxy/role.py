@@ -19,29 +19,27 @@ from svc.compose.node import (
     tunnel_times,
 )
 from svc.compose.process_parts import ProcessParts
+from svc.compose.proxy.anonymous import anonymous_calls
 from svc.compose.proxy.gates import proxy_gate
 from svc.compose.proxy.lanes import direct_lanes
-from svc.compose.proxy.spool import SpoolParts, SpoolService, make_spooling, request_sealer
+from svc.compose.proxy.peers import PeerWiring, peer_listener
+from svc.compose.proxy.reports import make_reports, tunnel_events
+from svc.compose.proxy.spool import SpoolService, make_spooling, request_sealer
 from svc.compose.proxy.uplink import ProxyUplink
 from svc.compose.telemetry import (
-    anonymous_meter,
     lane_meters,
     relay_streams,
     session_meters,
-    tunnel_meter,
-    unrecorded_meter,
 )
 from svc.config import RoleSettings
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import RpcService
-from svc.messages.control import Departure
 from svc.model.principal import Role
-from svc.model.session.tunnels import Miss, SessionsLeft, TunnelEnded, TunnelEvent
+from svc.model.session.tunnels import Miss
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.tls import ClientCertificates, server_context
 from svc.proxy.administration import AdminAdmission
-from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.health import Health
 from svc.proxy.public import PublicServices
 from svc.proxy.relay import RelayLanes
@@ -54,7 +52,6 @@ from svc.proxy.uplink.link import AuthorityLink
 from svc.proxy.uplink.reports import Reports
 from svc.proxy.uplink.snapshot import SnapshotHolder
 from svc.proxy.uplink.summaries import EVERY_SECS, RefusalSummaries
-from svc.ratelimit.source import AddressBudget
 from svc.runtime.context import Runtime
 from svc.runtime.services import (
     AsyncMultiService,
@@ -97,6 +94,7 @@ class ProxyParts:
     ready: Readiness
     shared: ProcessParts
     services: tuple[RpcService, ...] = ()
+    peer: RpcListener | None = None
     tasks: BackgroundTasks = field(factory=BackgroundTasks)
     lacking: DegradedConditions = field(factory=DegradedConditions)
 
@@ -134,8 +132,10 @@ def make_proxy(
         ready=ready,
         shared=shared,
         services=tuple(services),
+        peer=peer_listener(runtime, settings),
     )
-    role = ProxyRole(ready, {"public": public}, parts.lacking)
+    listeners = {"public": public} if parts.peer is None else {"public": public, "peer": parts.peer}
+    role = ProxyRole(ready, listeners, parts.lacking)
     stopping = ProxyShutdown(runtime.reactor, settings.limits.drain_secs)
     assembled = ProxyAssembly(parts, stopping)
     node = NodeRole(
@@ -147,7 +147,7 @@ def make_proxy(
         stopped_by=stopped_by,
     )
     # Stopped in reverse: the work ends while the listener still answers.
-    for service in (parts.tasks, node, public, BoundMarker(ready), stopping):
+    for service in (parts.tasks, node, *listeners.values(), BoundMarker(ready), stopping):
         role.addService(service)
     return role
 
@@ -182,11 +182,29 @@ class ProxyAssembly:
             identity=identity,
         )
         holder, heads = uplink.kept()
+        peering = PeerWiring(
+            runtime=p.runtime,
+            settings=p.settings,
+            metrics=p.metrics,
+            tasks=p.tasks,
+            identity=identity,
+            holder=holder,
+            listener=p.peer,
+        )
+        reachable = peering.reachable(lambda: listings.changed())
+        peer_links = peering.links()
+
+        def revoked() -> None:
+            sessions.proxy_revoked()
+            peers.proxy_revoked()
+
         link, probes = uplink.link(
             holder,
             heads,
             claims=lambda: sessions.uids,
-            revoked=lambda: sessions.proxy_revoked(),
+            revoked=revoked,
+            peer_address=lambda: peering.address,
+            reachable=reachable.take,
         )
         spooling = make_spooling(
             runtime=p.runtime,
@@ -199,10 +217,22 @@ class ProxyAssembly:
             sealer=request_sealer(p.runtime, p.kinds),
             has_room=lambda: p.ready.met(SPOOL),
         )
-        reports = self._reports(link, spooling, spooling.check_of(heads, holder))
+        reports = make_reports(
+            channel=link.channel,
+            tasks=p.tasks,
+            clock=clock,
+            metrics=p.metrics,
+            spooling=spooling,
+            check=spooling.check_of(heads, holder),
+        )
         routes = RouteTable(
-            self._on_tunnel_event(reports, lambda: listings.changed()),
-            on_reassigned=lambda one: sessions.reassigned(one),
+            tunnel_events(
+                metrics=p.metrics,
+                reports=reports,
+                changed=lambda: listings.changed(),
+                ours=lambda uids: peers.others(uids),
+            ),
+            on_reassigned=lambda one: _each(one, sessions.reassigned, peers.reassigned),
         )
         rates = proxy_rates(p.runtime, reloads.settings.limits, p.metrics)
         deciding = proxy_gate(
@@ -230,13 +260,15 @@ class ProxyAssembly:
                 spooling.spool, identity.principal.id, now=now, entropy=p.runtime.entropy
             ),
             keep_denied=deciding.denied.keep_of,
+            others=peering.others(peer_links),
         )
+        peers = peering.service(routes, sessions.prolonged, p.kinds, rates)
         reloads.on(*AT_PROXY, apply=lambda changed: rates.change(changed.limits))
         reloads.read("limits.max_sessions_per_person")
         listings = Listings(
             engine=holder.engine,
             kinds=p.kinds.by_name,
-            is_served=lambda one: not _is_miss(routes.find(one)),
+            is_served=lambda one: one in reachable or not _is_miss(routes.find(one)),
             person=sessions.person,
             clock=clock,
             now=now,
@@ -244,7 +276,7 @@ class ProxyAssembly:
             receive_head=heads.receive_head,
             lacking=lambda: p.lacking.words,
         )
-        for changed in (listings.changed, sessions.recheck):
+        for changed in (listings.changed, sessions.recheck, peers.recheck):
             holder.on_change(changed)
         reported, reporting = uplink.health(link, p.shared.checks, p.tasks)
         tunnels = TunnelService(
@@ -257,12 +289,12 @@ class ProxyAssembly:
             times=tunnel_times(p.settings),
             rates=rates.connectors,
             check_not_revoked=holder.check_not_revoked,
-            proxy_revoked=sessions.proxy_revoked,
-            unassigned=sessions.unassigned,
+            proxy_revoked=revoked,
+            unassigned=lambda one: _each(one, sessions.unassigned, peers.unassigned),
             checkpoint=sessions.prolonged.checkpoint,
             bring_health=reported.bring,
         )
-        health, anonymous = Health(), self._anonymous()
+        health, anonymous = Health(), anonymous_calls(p.runtime, p.shared.reloads, p.metrics)
         lanes = RelayLanes(
             lanes=lambda: link.lanes,
             endpoint=lambda port: uplink.authority_port(link, port),
@@ -292,6 +324,7 @@ class ProxyAssembly:
             plaintext=p.settings.proxy.public_plaintext,
         )
         self._serve(identity, public)
+        peering.serve(peers)
         for callback in (
             reports.connected,
             spooling.delivery.connected,
@@ -313,6 +346,7 @@ class ProxyAssembly:
                 health=health,
                 routes=routes,
                 sessions=sessions,
+                peers=peers,
                 listings=listings,
                 reports=reports,
                 refused=refused,
@@ -330,55 +364,13 @@ class ProxyAssembly:
         lacking = p.lacking.on_change(clock, listings.changed)
         keeping = SpoolService(spooling, clock, reports.recover)
         mending = spooling.mending(heads, clock)
-        return [deciding, keeping, renewal, link, probes, summaries, lacking, mending, reporting]
+        periodic = (summaries, lacking, mending, reporting)
+        return [deciding, keeping, renewal, peer_links, link, probes, *periodic]
 
     def _begun(self, link: AuthorityLink, holder: SnapshotHolder, reports: Reports) -> None:
         p = self.parts
         p.ready.met(IDENTITY)
         p.lacking.watch(link, holder, reports, p.metrics)
-
-    def _anonymous(self) -> AnonymousCalls:
-        p, limits = self.parts, self.parts.shared.reloads.settings.limits
-        budget = AddressBudget(limits.anonymous_per_minute, limits.anonymous_burst)
-        p.shared.reloads.on(
-            "limits.anonymous_per_minute",
-            "limits.anonymous_burst",
-            apply=lambda changed: budget.change(
-                changed.limits.anonymous_per_minute, changed.limits.anonymous_burst
-            ),
-        )
-        return AnonymousCalls(p.runtime.reactor, anonymous_meter(p.metrics), budget)
-
-    def _reports(
-        self, link: AuthorityLink, spooling: SpoolParts, check: Callable[[], object]
-    ) -> Reports:
-        metrics = self.parts.metrics
-        return Reports(
-            channel=link.channel,
-            tasks=self.parts.tasks,
-            dropped=metrics.counter("svc_abandoned_session_notices_dropped_total").inc,
-            answered=lambda outcome: metrics.counter(
-                "svc_abandoned_sessions_total", outcome=outcome
-            ).inc(),
-            clock=self.parts.runtime.reactor,
-            journal=spooling.journal,
-            room=spooling.spool.files.room,
-            writable=check,
-            unrecorded=unrecorded_meter(metrics),
-        )
-
-    def _on_tunnel_event(
-        self, reports: Reports, changed: Callable[[], object]
-    ) -> Callable[[TunnelEvent], None]:
-        meter = tunnel_meter(self.parts.metrics)
-
-        def on_event(event: TunnelEvent) -> None:
-            meter(event)
-            if isinstance(event, (TunnelEnded, SessionsLeft)) and event.session_uids:
-                reports.departed(Departure(event.node_id, event.reason.value, event.session_uids))
-            changed()
-
-        return on_event
 
     def _serve(self, identity: TransportIdentity, public: PublicServices) -> None:
         p = self.parts
@@ -398,6 +390,11 @@ class ProxyAssembly:
             else server_context(identity, ClientCertificates.OPTIONAL, also_tls12=also_tls12)
         )
         p.public.late.serve(server, tls, public.sessions.direct.rendezvous_table)
+
+
+def _each(node_id: str, *told: Callable[[str], object]) -> None:
+    for tell in told:
+        tell(node_id)
 
 
 def _is_miss(found: object) -> bool:

@@ -95,12 +95,16 @@ class ProxyUplink:
         *,
         claims: Callable[[], Iterable[str]],
         revoked: Callable[[], object],
+        peer_address: Callable[[], str],
+        reachable: Callable[[frozenset[str] | None], object],
     ) -> tuple[AuthorityLink, PoolProbes]:
         """The connection to the Authority in use, and the questions to the others.
 
         Args:
             claims: The sessions that this Proxy carries.
             revoked: Told that Authority revoked this Proxy.
+            peer_address: Where other Proxies reach this one; empty: it relays no sessions.
+            reachable: Told what can be reached through other Proxies, with each snapshot.
         """
         runtime, settings = self.runtime, self.settings
         dial_authority = authority_dial(runtime, settings, self.identity)
@@ -113,6 +117,7 @@ class ProxyUplink:
             # First the heads: where an older store was put back, older policies come after them.
             await heads.take(frame.heads)
             await holder.take(frame)
+            reachable(frame.served_by_peers)
 
         link = AuthorityLink(
             clock=runtime.reactor,
@@ -128,6 +133,7 @@ class ProxyUplink:
             dial_secs=dial_secs(settings.limits.handshake_secs),
             pool=pool,
             head=lambda: heads.line,
+            peer_address=peer_address,
         )
         return link, PoolProbes(runtime.reactor, dial_authority, link)
 

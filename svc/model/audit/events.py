@@ -134,6 +134,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     _public("proxy_decision_id", "the Proxy's own decision on the same request"),
     _public("proxy_entities_digest", "the entities that the Proxy decided over"),
     _public("proxy_id", "the Proxy concerned"),
+    _public("egress_proxy_id", "the Proxy that a session was relayed to; absent where it was not"),
     _texts("proxy_policies", "the `@id`s of the policies by which the Proxy decided"),
     _number("proxy_policy_version", "version of the policy by which the Proxy decided"),
     _public("record_digest", "SHA-256 of the record's bytes as they arrived"),
@@ -207,7 +208,8 @@ _RECORDING = (
 
 _OPENING = (
     "proxy_id connector_id request_sha256 certificate_sha256 source_address proxy_decision_id "
-    "proxy_decision proxy_policies proxy_policy_version proxy_entities_digest rights rights_denied"
+    "proxy_decision proxy_policies proxy_policy_version proxy_entities_digest rights rights_denied "
+    "egress_proxy_id"
 )
 
 SESSION_START = _event("SVC1001I", "session.start", "a session was granted", _OPENING)

@@ -33,6 +33,11 @@ ENDED_BY_OPERATOR = "ended_by_operator"
 ENDED_BY_PERSON = "ended_by_person"
 REVOKED_CERTIFICATE = "revoked_certificate"
 APPROVER_GONE = "approver_gone"
+ASSIGNMENT_CHANGED = "assignment_changed"
+PEER_PROXY_REVOKED = "peer_proxy_revoked"
+PEER_PROXY_LOST = "peer_proxy_lost"
+PEER_PROXY_UNREACHABLE = "peer_proxy_unreachable"
+PEER_PROXY_REFUSED = "peer_proxy_refused"
 
 FRAME_UNTAGGED = "frame_untagged"
 FRAME_ALTERED = "frame_altered"
@@ -79,7 +84,7 @@ ENDINGS = MappingProxyType(
         REVOKED_CERTIFICATE: "an operator revoked the person's certificates",
         DISABLED_PERSON: "the person was disabled by an operator",
         DISABLED_OWNER: "the owner of the agent was disabled by an operator",
-        "assignment_changed": "the assignment of the resource changed",
+        ASSIGNMENT_CHANGED: "the assignment of the resource changed",
         GRANT_ENDED: "the time that was granted is over",
         CERTIFICATE_ENDED: "the person's certificate has expired",
         DRAINING: "the Proxy was stopped",
@@ -105,6 +110,10 @@ ENDINGS = MappingProxyType(
         "tunnel_superseded": "another process of the Connector took its place",
         "tunnel_lease_expired": "the Connector did not renew its registration",
         PROXY_GONE: "the Proxy was lost",
+        PEER_PROXY_REVOKED: "the other Proxy that carried it was revoked",
+        PEER_PROXY_LOST: "the connection to the other Proxy that carried it was lost",
+        PEER_PROXY_UNREACHABLE: "the Proxy with the tunnel to its Connector could not be reached",
+        PEER_PROXY_REFUSED: "the Proxy with the tunnel to its Connector refused to carry it",
         NOT_CLAIMED: "the Proxy came back without it",
         NOT_OPENED: "it was granted and never opened",
         "failed": "the Proxy failed while it was open",
@@ -159,6 +168,8 @@ TRANSIENT = frozenset(
         DRAINING,
         NOT_PROLONGED,
         NOT_RECORDED,
+        PEER_PROXY_LOST,
+        PEER_PROXY_UNREACHABLE,
         PEER_SILENT,
         PROXY_GONE,
         "carry_ended",

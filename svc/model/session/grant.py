@@ -35,6 +35,8 @@ class Grant:
             its protocol does not end at the Connector.
         onward_certificate: OpenSSH's, by which the Connector logs in at the target; empty: it does
             so by other means, or not at all.
+        egress_proxy_id: The Proxy that holds the Connector's tunnel, where that is another one than
+            ``proxy_id``, which the session entered; empty: it is the same.
         audit_hash: The chain hash of the record that allowed the session.
         open_before_ms: Unix milliseconds after which nothing opens by it.
         end_before_ms: Unix milliseconds at which the session is closed; never
@@ -64,6 +66,22 @@ class Grant:
     decision_id: str = ""
     recording_key: bytes = b""
     onward_certificate: bytes = field(default=b"", repr=False)
+    egress_proxy_id: str = ""
+
+    @property
+    def is_relayed(self) -> bool:
+        """Whether it goes from the Proxy that it entered to another one."""
+        return bool(self.egress_proxy_id)
+
+    @property
+    def tunnel_proxy_id(self) -> str:
+        """The Proxy over whose tunnel its Connector is told of it."""
+        return self.egress_proxy_id or self.proxy_id
+
+    @property
+    def proxy_ids(self) -> tuple[str, ...]:
+        """Every Proxy that carries it, the one that it entered first."""
+        return (self.proxy_id, self.egress_proxy_id) if self.is_relayed else (self.proxy_id,)
 
     @property
     def assigned(self) -> Assigned:

@@ -22,7 +22,7 @@ _OF_ROLE = {
         "admin_listen",
         "private_listen",
     ),
-    "proxy": ("public_listen",),
+    "proxy": ("public_listen", "peer_listen"),
     "connector": (),
 }
 
@@ -153,6 +153,33 @@ def _authority(context: CheckContext) -> Iterator[Finding]:
     yield from _reached(context, context.authorities, "Authority", "endpoints.authority")
 
 
+def _peers(context: CheckContext) -> Iterator[Finding]:
+    """Whether other Proxies can reach what they are told to dial."""
+    ends = context.settings.endpoints
+    if ends.peer_listen is None:
+        yield ok("endpoints.peer_listen is empty: no session is relayed between Proxies")
+        return
+    key, address = "endpoints.peer_listen", ends.peer_listen
+    if ends.peer_address is not None:
+        key, address = "endpoints.peer_address", ends.peer_address
+    if address.is_loopback:
+        yield warn(
+            f"{key} {address}: only Proxies on this machine can reach it",
+            "give an address that the other Proxies can dial, or leave endpoints.peer_listen empty",
+        )
+    elif any(is_public(one) for one in context.resolve(address.host)):
+        yield warn(
+            f"{key} {address} is a public address; the listener is for Proxies only",
+            "bind it to a private network of the Proxies",
+        )
+    if not address.port:
+        yield info(f"{key} {address}: not dialed, because each start chooses another port")
+    elif is_running(context.base_state):
+        yield from _reached(context, (address,), "peer listener", key)
+    else:
+        yield info(f"{key} {address}: not dialed, because the role does not run")
+
+
 def _proxies(context: CheckContext) -> Iterator[Finding]:
     addresses = context.settings.endpoints.proxy
     if not addresses:
@@ -187,5 +214,6 @@ CHECKS = (
     Check("network.trace_collector", NODES, _trace_collector),
     Check("network.listen", NODES, _listen),
     Check("network.authority", ("proxy",), _authority),
+    Check("network.peers", ("proxy",), _peers),
     Check("network.proxies", ("connector", "client"), _proxies),
 )

@@ -23,8 +23,7 @@ from svc.interfaces.transport import ICarriedSession, OpenOrder
 from svc.lanes.join import RelayedBytes, join_streams
 from svc.lanes.rendezvous import Rendezvous
 from svc.lanes.splice import Splice, SpliceEnded
-from svc.messages.control import AuthorizeAnswer, CountedEnd
-from svc.messages.session import encode_opened
+from svc.messages.control import CountedEnd
 from svc.messages.tunnel import MAX_FIRST_FLIGHT
 from svc.model.session.ending import (
     BROKEN,
@@ -38,9 +37,10 @@ from svc.model.session.session import DIRECT, IN_TUNNEL
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
 from svc.proxy.sessions.ending import EndFrameReader
+from svc.proxy.sessions.route import SessionRoute
+from svc.rpc.client.channel import ClientStream
 from svc.rpc.frames import data_head, open_frame
-from svc.tunnel.times import end_reason
-from svc.tunnel.transport import RegisteredTunnel
+from svc.tunnel.transport import TUNNEL_WORD
 from svc.wire.framing import PREFIX_BYTES
 
 _log = Logger(namespace="svc_proxy")
@@ -52,7 +52,9 @@ _OF_THE_GATE = frozenset({NOT_RECORDED, READING_CHANGED})
 """Why a gate ends a session of itself."""
 
 _FAULTS = {CANCELLED: Fault.CANCELLED}
-_TUNNEL = "tunnel_"
+
+FirstWord = Callable[[Signed | None], bytes]
+"""Makes what a call is told first, of the Connector's answer to the person of a gated session."""
 
 
 @implementer(ICarriedSession)
@@ -64,7 +66,7 @@ class Carried(Protocol):
 
     Attributes:
         over: Fires when the session is over; fails with SvcError where it broke.
-        tunnel: Whose stream it is; None before one was ordered.
+        route: Whose stream it is; None before one was ordered.
         is_left_behind: The tunnel ended under it: its departure notice names it.
         closed_by: The word of an end in order.
 
@@ -75,14 +77,13 @@ class Carried(Protocol):
     def __init__(
         self,
         call: IRpcCall,
-        grant: Signed,
-        answer: AuthorizeAnswer,
+        first_word: FirstWord,
         *,
         clock: IReactorTime,
         on_moved: Callable[[], object] = lambda: None,
     ) -> None:
         self.over: Deferred[None] = Deferred(lambda _: self._break_off("cancelled"))
-        self.tunnel: RegisteredTunnel | None = None
+        self.route: SessionRoute | None = None
         self.is_left_behind = False
         self.closed_by = CLOSED
         self._on_moved = on_moved
@@ -98,8 +99,7 @@ class Carried(Protocol):
         self._clock = clock
         self._unexplained: IDelayedCall | None = None
         self._call = call
-        self._grant = grant
-        self._decision_id = answer.decision_id
+        self._first_word = first_word
         self._opening: Deferred[IProtocol] | None = None
         self._joining: Deferred[RelayedBytes] | None = None
         self._carry_over: Deferred[object] = Deferred(lambda _: self.break_off("carry_ended"))
@@ -151,9 +151,9 @@ class Carried(Protocol):
         rendezvous.spliced.addCallbacks(self._moved, self._stayed)
 
     def open_through(
-        self, tunnel: RegisteredTunnel, order: Callable[[bytes], OpenOrder]
+        self, route: SessionRoute, order: Callable[[bytes], OpenOrder]
     ) -> Deferred[IProtocol]:
-        """Order a stream of the tunnel and be joined to it; ending the session ends the wait.
+        """Order a stream of this way and be joined to it; ending the session ends the wait.
 
         Args:
             order: What the Connector is told, given what the client has said already.
@@ -162,8 +162,8 @@ class Carried(Protocol):
             Fires once the stream is there; fails with SvcError where none came, or the session
             was broken off.
         """
-        self.tunnel = tunnel
-        endpoint = tunnel.endpoint(order(self._first_flight(tunnel)))
+        self.route = route
+        endpoint = route.endpoint(order(self._first_flight(route)))
         self._opening = opening = endpoint.connect(SingleProtocolFactory(self))
         return opening.addCallbacks(self._has_opened, self._not_opened)
 
@@ -177,9 +177,9 @@ class Carried(Protocol):
         is_broken_off = failure.check(CancelledError) and self.over.called
         return self.over if is_broken_off else failure
 
-    def _first_flight(self, tunnel: RegisteredTunnel) -> bytes:
-        """What the client has said already, if its tunnel takes that with the order."""
-        if not tunnel.takes_first_flight:
+    def _first_flight(self, route: SessionRoute) -> bytes:
+        """What the client has said already, if its way takes that with the order."""
+        if not route.takes_first_flight:
             return b""
         flight = cast(IRawEnd, self._call).take_data(MAX_FIRST_FLIGHT)
         if flight:
@@ -187,14 +187,16 @@ class Carried(Protocol):
         return flight
 
     def carried_by(self, carry: IRpcCall, answer: Signed | None = None) -> Deferred[object]:
-        """Join; fires (or fails) when the session is over.  Called by ``Tunnel/Carry``.
+        """Join; fires (or fails) when the session is over.
+
+        Called by ``Tunnel/Carry``, or by the way to another Proxy.
 
         Args:
             carry: The Connector's stream.
             answer: What it says to the person as it opens a gated session.
         """
         self._opening, self._carry = None, carry
-        self._opened = open_frame(encode_opened(self._grant, self._decision_id, answer))
+        self._opened = open_frame(self._first_word(answer))
         self._joining = Deferred.fromCoroutine(self._join(carry))
         self._joining.addCallbacks(self._closed, self._broken)
         return self._carry_over
@@ -203,7 +205,7 @@ class Carried(Protocol):
         """The tunnel is gone; see :class:`ICarriedSession`."""
         if not self.over.called:
             self.is_left_behind = True
-        self.break_off(_TUNNEL + reason.value)
+        self.break_off(TUNNEL_WORD + reason.value)
 
     def break_off(self, reason: str) -> None:
         """End the session at once, for this reason; nothing where it is over."""
@@ -315,9 +317,7 @@ class Carried(Protocol):
     def _why_lost(self) -> str:
         """The Connector's stream broke without a word: by itself, or with its connection."""
         lost = _lost(self._carry)
-        if lost is None or lost.fault is not Fault.UNAVAILABLE:
-            return BROKEN
-        return _TUNNEL + end_reason(lost.reason).value
+        return BROKEN if lost is None or self.route is None else self.route.lost_word(lost)
 
 
 class SingleProtocolFactory(Factory):
@@ -335,6 +335,8 @@ class SingleProtocolFactory(Factory):
 
 def _lost(call: IRpcCall | None) -> SvcError | None:
     """How a call has ended already, if it was not by its handler."""
+    if isinstance(call, ClientStream):
+        return call.outcome
     lost: list[SvcError] = []
     if call is not None:
         call.on_cancel(lost.append)  # told at once
@@ -342,6 +344,6 @@ def _lost(call: IRpcCall | None) -> SvcError | None:
 
 
 def _broken(reason: str) -> SvcError:
-    is_tunnel = reason.startswith(_TUNNEL)
+    is_tunnel = reason.startswith(TUNNEL_WORD)
     fault = Fault.UNAVAILABLE if is_tunnel else _FAULTS.get(reason, Fault.ABORTED)
     return SvcError("the session was aborted", reason=reason, fault=fault)

@@ -51,7 +51,7 @@ class DirectLanes:
                 reason="no_such_session",
                 fault=Fault.NOT_FOUND,
             )
-        tunnel = moving.tunnel
+        tunnel = moving.route
         if (
             self.rendezvous_table is None
             or tunnel is None

@@ -22,7 +22,6 @@ from svc.interfaces.kinds import ServedKind, ServeGated
 from svc.interfaces.rpc import IRpcCall
 from svc.lanes.join import RelayedBytes
 from svc.messages.access import ApprovalForRequests
-from svc.messages.control import AuthorizeAnswer
 from svc.model.audit.record import Event
 from svc.model.audit.request import RepeatedRequest, RequestRecord, SessionNumbers
 from svc.model.canonical import Json
@@ -32,15 +31,14 @@ from svc.model.policy.requested import ApprovedAccess, can_be_asked, exact_comma
 from svc.model.session.ending import GATED_FAULTS, NOT_RECORDED
 from svc.model.session.ranges import RangeDecision
 from svc.model.session.request import SessionRequest
-from svc.model.signing import Signed
-from svc.proxy.sessions.carry import Carried
+from svc.proxy.sessions.carry import Carried, FirstWord
 from svc.proxy.sessions.directions import until_both, until_either
 from svc.proxy.sessions.gated_stream import GatedStream
 from svc.proxy.sessions.remembered import RememberedDecisions
+from svc.proxy.sessions.route import SessionRoute
 from svc.proxy.sessions.watched import WatchedRequests
 from svc.rpc.call import MessageEnd
 from svc.rpc.gated import PassingStream
-from svc.tunnel.transport import RegisteredTunnel
 
 _log = Logger(namespace="svc_proxy")
 
@@ -387,14 +385,13 @@ class GatedCarried(Carried):
     def __init__(
         self,
         call: IRpcCall,
-        grant: Signed,
-        answer: AuthorizeAnswer,
+        first_word: FirstWord,
         *,
         clock: IReactorTime,
         gate: ServeGated,
         session: GatedSession,
     ) -> None:
-        super().__init__(call, grant, answer, clock=clock)
+        super().__init__(call, first_word, clock=clock)
         self._gate = gate
         self._session = session
 
@@ -407,7 +404,7 @@ class GatedCarried(Carried):
         self._session.ending = self._session.ending or reason
         super().break_off(reason)
 
-    def _first_flight(self, tunnel: RegisteredTunnel) -> bytes:
+    def _first_flight(self, route: SessionRoute) -> bytes:
         """None: a gate must see what the client says."""
         return b""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 
 from attrs import field, frozen
@@ -17,11 +18,15 @@ from svc.messages.session import decode_grant
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.resource import Assigned
 from svc.model.principal import Principal
+from svc.model.session.ending import ASSIGNMENT_CHANGED, ENDINGS
 from svc.model.session.grant import Grant
 from svc.model.session.request import SessionRequest
+from svc.model.session.tunnels import Miss
 from svc.model.signing import Signed
 from svc.pki.issue import der
 from svc.proxy.sessions.gate import DecidedOpen
+from svc.proxy.sessions.route import OtherProxies, SessionRoute
+from svc.tunnel.routes import RouteTable
 
 _log = Logger(namespace="svc_proxy")
 
@@ -155,3 +160,37 @@ def as_unanswered(failure: SvcError) -> SvcError:
 def peer_chain(call: IRpcCall) -> tuple[bytes, ...]:
     """What the TLS peer showed, leaf and issuer, in DER."""
     return tuple(der(one) for one in call.peer.chain[:2])
+
+
+def route_of(
+    opening: PendingSession,
+    granted: Granted,
+    *,
+    routes: RouteTable,
+    others: OtherProxies,
+    missed: Callable[[str, str], object],
+) -> SessionRoute:
+    """The way that a session's grant names.
+
+    Args:
+        routes: The tunnels here.
+        missed: Told stage and reason where there is no tunnel.
+
+    Raises:
+        SvcError: there is none any more.
+    """
+    grant = granted.grant
+    if grant.is_relayed:
+        address, source = granted.answer.peer_address, opening.decision.source_address
+        return others.route(grant.egress_proxy_id, address, source)
+    tunnel = routes.find(opening.request.resource)
+    if isinstance(tunnel, Miss):
+        missed("open", tunnel.value)
+        raise SvcError(
+            "no Connector serves this resource through this Proxy",
+            reason=tunnel.value,
+            fault=MISSES[tunnel.value],
+        )
+    if not tunnel.inventory.holds(granted.assigned):
+        raise Denied(ENDINGS[ASSIGNMENT_CHANGED], reason=ASSIGNMENT_CHANGED)
+    return tunnel

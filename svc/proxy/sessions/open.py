@@ -27,11 +27,16 @@ from svc.messages.control import (
     ask_message,
     read_answer,
 )
-from svc.messages.session import OPEN_METHOD, decode_open, decode_request
+from svc.messages.session import OPEN_METHOD, decode_open, decode_request, encode_opened
 from svc.model.certificate import CertificateFacts
 from svc.model.principal import CALLERS, Principal
-from svc.model.session.ending import DRAINING, ENDINGS, NOT_OPENED, PROXY_REVOKED
-from svc.model.session.tunnels import Miss
+from svc.model.session.ending import (
+    ASSIGNMENT_CHANGED,
+    DRAINING,
+    ENDINGS,
+    NOT_OPENED,
+    PROXY_REVOKED,
+)
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proxy.sessions.carry import Carried
 from svc.proxy.sessions.direct import DirectLanes
@@ -52,10 +57,12 @@ from svc.proxy.sessions.granted import (
     peer_chain,
     read_granted,
     refusal_in,
+    route_of,
 )
 from svc.proxy.sessions.limits import PersonRates
 from svc.proxy.sessions.live import Live, LiveSessions
-from svc.proxy.sessions.prolonged import ProlongedSession, ProlongedSessions
+from svc.proxy.sessions.prolonged import ProlongedSessions, held_until, prolonged_session
+from svc.proxy.sessions.route import NoOtherProxies, OtherProxies
 from svc.proxy.uplink.approvals import SessionApprovals
 from svc.proxy.uplink.reports import Reports
 from svc.rpc.first_frame import read_open
@@ -66,7 +73,6 @@ _log = Logger(namespace="svc_proxy")
 
 _AUTHORIZE_SECS = 10.0
 
-ASSIGNMENT_CHANGED = "assignment_changed"
 _SPAN = OPEN_METHOD.lstrip("/")
 
 
@@ -101,6 +107,7 @@ class SessionOpens:
         rates: What a person may ask; :meth:`admit` and the outcome of each open spend it.
         spans: Makes the span of each open.
         direct: Knows which sessions may move to a direct lane.
+        others: The other Proxies, which hold tunnels that this one has not.
         keep_denied: Keeps the text of a denied request that its person can ask for.
         record: Makes the record of what a gate decided or noted durable.
     """
@@ -120,6 +127,7 @@ class SessionOpens:
     direct: DirectLanes = field(factory=DirectLanes)
     record: WriteGated = _not_recorded
     keep_denied: Callable[[GatedOpen, str, str, bytes], object] = lambda *what: None
+    others: OtherProxies = field(factory=NoOtherProxies)
     _per_person: dict[str, int] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
     prolonged: ProlongedSessions = field(init=False)
@@ -372,7 +380,7 @@ class SessionOpens:
     def _carried(self, call: IRpcCall, opening: PendingSession, granted: Granted) -> Carried:
         """By its kind: joined unread, or through the kind's gate."""
         kind, request = opening.kind, opening.request
-        joined = call, granted.signed, granted.answer
+        joined = call, partial(encode_opened, granted.signed, granted.answer.decision_id)
         if kind.gate is None:
             moved = partial(self.reports.moved, request.session_uid)
             return Carried(*joined, clock=self.clock, on_moved=moved)
@@ -391,22 +399,14 @@ class SessionOpens:
         return GatedCarried(*joined, clock=self.clock, gate=kind.gate, session=session)
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
-        tunnel = self.routes.find(opening.request.resource)
-        if isinstance(tunnel, Miss):
-            self.meters.missed("open", tunnel.value)
-            raise SvcError(
-                "no Connector serves this resource through this Proxy",
-                reason=tunnel.value,
-                fault=MISSES[tunnel.value],
-            )
-        if not tunnel.inventory.holds(granted.assigned):
-            raise Denied(ENDINGS[ASSIGNMENT_CHANGED], reason=ASSIGNMENT_CHANGED)
+        missed = self.meters.missed
+        route = route_of(opening, granted, routes=self.routes, others=self.others, missed=missed)
         # What changed while Authority was asked was looked at for others, but not for it.
         # Here too a Proxy that denied it by the policy alone decides it with the approval.
         self._check(opening, granted)
         if granted.answer.approved is not None or not self.gate.stands(opening.decided):
             self._check_policy(opening, granted)
-        await carried.open_through(tunnel, partial(opening.order, granted.signed))
+        await carried.open_through(route, partial(opening.order, granted.signed))
 
     async def _passing(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         protocol = opening.kind.protocol
@@ -419,9 +419,9 @@ class SessionOpens:
             is_gated=grant.is_gated,
             approval_end=granted.approval_end,
         )
-        ending.hold_until(grant.end_before_ms)
-        if grant.is_gated:
-            self.prolonged.add(uid, ProlongedSession(opening, granted, end=ending))
+        ending.hold_until(held_until(opening, granted))
+        if grant.is_gated and not grant.is_relayed:
+            self.prolonged.add(uid, prolonged_session(opening, granted, ending))
         self.meters.opened(protocol)
         self.meters.active(protocol, 1)
         try:
@@ -466,6 +466,8 @@ class SessionOpens:
             raise Denied(ENDINGS[self._over], reason=self._over)
         request = opening.request
         self.check_person(opening.person, request.certificate_sha256, request.session_uid)
+        if granted.grant.is_relayed:
+            self.others.check(granted.grant.egress_proxy_id)
         self._check_assigned(granted)
 
     def _check_policy(self, opening: PendingSession, granted: Granted) -> None:

@@ -31,12 +31,41 @@ class ProlongedSession:
     """A gated session that passes bytes.
 
     Attributes:
+        grant: Authority's, as signed.
+        request: The person's ``SessionRequest`` bytes.
+        person_chain: DER certificates, the person's leaf first.
+        source_address: The person's, as the Proxy saw it that the session entered.
         end: Of its time here; who relies on Authority's word is the Connector.
     """
 
-    opening: PendingSession
-    granted: Granted
+    grant: Signed
+    request: bytes
+    person_chain: tuple[bytes, ...]
+    source_address: str
     end: GrantEnd
+
+
+def prolonged_session(opening: PendingSession, granted: Granted, end: GrantEnd) -> ProlongedSession:
+    """A gated session that entered here and has its tunnel here."""
+    return ProlongedSession(
+        grant=granted.signed,
+        request=opening.data,
+        person_chain=opening.chain,
+        source_address=opening.decision.source_address,
+        end=end,
+    )
+
+
+def held_until(opening: PendingSession, granted: Granted) -> int:
+    """When a session that entered here ends at the latest, in Unix milliseconds.
+
+    A gated session that is relayed is prolonged where its tunnel is, and ends there without: the
+    Connector's checkpoints, and Authority's answers, do not come this way.
+    """
+    grant = granted.grant
+    if not (grant.is_gated and grant.is_relayed):
+        return grant.end_before_ms
+    return int(min(opening.certificate.not_after, granted.approval_end) * 1000)
 
 
 @define
@@ -88,8 +117,8 @@ def _ask(signed: Signed, session: ProlongedSession | None) -> CheckpointAsk:
         return CheckpointAsk(signed)
     return CheckpointAsk(
         checkpoint=signed,
-        grant=session.granted.signed,
-        request=session.opening.data,
-        person_chain=session.opening.chain,
-        source_address=session.opening.decision.source_address,
+        grant=session.grant,
+        request=session.request,
+        person_chain=session.person_chain,
+        source_address=session.source_address,
     )

@@ -84,6 +84,7 @@ class AuthorityLink(Service):
         lanes: What the Authority that was greeted last said of itself.
         member: Which of the pool that was: its ports are of no other.
         revoked: Called whenever Authority says that this Proxy was revoked.
+        peer_address: Where other Proxies reach this one, said at each greeting; empty: nowhere.
     """
 
     clock: IReactorTime
@@ -98,6 +99,7 @@ class AuthorityLink(Service):
     revoked: Callable[[], object]
     fresh: Freshness = field()
     dial_secs: float = 15.0
+    peer_address: Callable[[], str] = str
     pool: AuthorityPool[Any] = field(factory=lambda: AuthorityPool((None,)))
     lanes: AuthorityGreeting | None = None
     member: Any = None
@@ -366,7 +368,9 @@ class AuthorityLink(Service):
 
     async def _greet(self, channel: IRpcChannel) -> AuthorityGreeting:
         claimed = islice(self.claims(), MAX_SESSIONS)
-        request = hello_message(self.version, self.instance_id, claimed, self.head())
+        request = hello_message(
+            self.version, self.instance_id, claimed, self.head(), self.peer_address()
+        )
         answer = await channel.unary(HELLO_METHOD, request, pb.HelloResponse, timeout=_HELLO_SECS)
         return read_lanes(answer)
 

@@ -43,7 +43,14 @@ _Response = TypeVar("_Response", bound=Message)
 
 @implementer(IRpcStream, IRawEnd)
 class ClientStream(MessageEnd):
-    """One call being made."""
+    """One call being made.
+
+    Attributes:
+        breaks_with_relay: Whether a relay that breaks resets it; else whoever made it does, once
+            the server was told why.
+    """
+
+    breaks_with_relay = True
 
     def __init__(
         self, connection: ClientConnection, stream: Stream, method: str, timeout: float | None
@@ -117,7 +124,10 @@ class ClientStream(MessageEnd):
         return True
 
     def fail_raw(self, refusal: SvcError) -> None:
-        self.break_off(refusal)
+        if self.breaks_with_relay:
+            self.break_off(refusal)
+        else:
+            self.listen_no_more()
 
     def _time_is_up(self) -> None:
         self._timer = None

@@ -15,16 +15,18 @@ class HealthReports(_message.Message):
     def __init__(self, reports: _Optional[_Iterable[_Union[_tunnel_pb2.SignedHealthReport, _Mapping]]] = ...) -> None: ...
 
 class HelloRequest(_message.Message):
-    __slots__ = ("version", "open_sessions", "instance_id", "audit_head")
+    __slots__ = ("version", "open_sessions", "instance_id", "audit_head", "peer_address")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     OPEN_SESSIONS_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     AUDIT_HEAD_FIELD_NUMBER: _ClassVar[int]
+    PEER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     version: str
     open_sessions: _containers.RepeatedScalarFieldContainer[str]
     instance_id: str
     audit_head: bytes
-    def __init__(self, version: _Optional[str] = ..., open_sessions: _Optional[_Iterable[str]] = ..., instance_id: _Optional[str] = ..., audit_head: _Optional[bytes] = ...) -> None: ...
+    peer_address: str
+    def __init__(self, version: _Optional[str] = ..., open_sessions: _Optional[_Iterable[str]] = ..., instance_id: _Optional[str] = ..., audit_head: _Optional[bytes] = ..., peer_address: _Optional[str] = ...) -> None: ...
 
 class HelloResponse(_message.Message):
     __slots__ = ("cluster", "authority_id", "version", "join_port", "renewal_port", "admin_port")
@@ -89,7 +91,7 @@ class CheckpointRequest(_message.Message):
     def __init__(self, checkpoint: _Optional[_Union[_session_pb2.SignedCheckpoint, _Mapping]] = ..., grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., request: _Optional[bytes] = ..., person_chain: _Optional[_Iterable[bytes]] = ..., source_address: _Optional[str] = ...) -> None: ...
 
 class AuthorizeResponse(_message.Message):
-    __slots__ = ("grant", "decision_id", "reason", "text", "policies", "may_view", "request_hint", "approved")
+    __slots__ = ("grant", "decision_id", "reason", "text", "policies", "may_view", "request_hint", "approved", "peer_address")
     GRANT_FIELD_NUMBER: _ClassVar[int]
     DECISION_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +100,7 @@ class AuthorizeResponse(_message.Message):
     MAY_VIEW_FIELD_NUMBER: _ClassVar[int]
     REQUEST_HINT_FIELD_NUMBER: _ClassVar[int]
     APPROVED_FIELD_NUMBER: _ClassVar[int]
+    PEER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     grant: _session_pb2.SignedGrant
     decision_id: str
     reason: str
@@ -106,7 +109,8 @@ class AuthorizeResponse(_message.Message):
     may_view: bool
     request_hint: str
     approved: ApprovedAccess
-    def __init__(self, grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., may_view: _Optional[bool] = ..., request_hint: _Optional[str] = ..., approved: _Optional[_Union[ApprovedAccess, _Mapping]] = ...) -> None: ...
+    peer_address: str
+    def __init__(self, grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., may_view: _Optional[bool] = ..., request_hint: _Optional[str] = ..., approved: _Optional[_Union[ApprovedAccess, _Mapping]] = ..., peer_address: _Optional[str] = ...) -> None: ...
 
 class UseApprovalRequest(_message.Message):
     __slots__ = ("action", "text_sha256", "only_exact", "grant")
@@ -247,20 +251,28 @@ class Revocation(_message.Message):
     def __init__(self, principal: _Optional[str] = ..., generation: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class SnapshotFrame(_message.Message):
-    __slots__ = ("snapshot", "signature", "chain", "bundle", "delta", "audit_heads")
+    __slots__ = ("snapshot", "signature", "chain", "bundle", "delta", "audit_heads", "served_by_peers")
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     CHAIN_FIELD_NUMBER: _ClassVar[int]
     BUNDLE_FIELD_NUMBER: _ClassVar[int]
     DELTA_FIELD_NUMBER: _ClassVar[int]
     AUDIT_HEADS_FIELD_NUMBER: _ClassVar[int]
+    SERVED_BY_PEERS_FIELD_NUMBER: _ClassVar[int]
     snapshot: bytes
     signature: bytes
     chain: _containers.RepeatedScalarFieldContainer[bytes]
     bundle: bytes
     delta: bytes
     audit_heads: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, snapshot: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ..., bundle: _Optional[bytes] = ..., delta: _Optional[bytes] = ..., audit_heads: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    served_by_peers: ServedByPeers
+    def __init__(self, snapshot: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ..., bundle: _Optional[bytes] = ..., delta: _Optional[bytes] = ..., audit_heads: _Optional[_Iterable[bytes]] = ..., served_by_peers: _Optional[_Union[ServedByPeers, _Mapping]] = ...) -> None: ...
+
+class ServedByPeers(_message.Message):
+    __slots__ = ("resources",)
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    resources: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, resources: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EndedSession(_message.Message):
     __slots__ = ("session_uid", "reason", "bytes_up", "bytes_down", "lane")

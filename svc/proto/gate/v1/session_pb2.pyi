@@ -96,7 +96,7 @@ class SignedAnswer(_message.Message):
     def __init__(self, answer: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Grant(_message.Message):
-    __slots__ = ("cluster", "session_uid", "request_sha256", "person_id", "person_certificate_sha256", "resource", "resource_revision", "kind", "connector_id", "proxy_id", "ceiling", "policy_version", "audit_hash", "issued_at_ms", "open_before_ms", "end_before_ms", "resource_identity", "assignment_revision", "format", "carriage", "operations", "decision_id", "recording_key", "onward_certificate")
+    __slots__ = ("cluster", "session_uid", "request_sha256", "person_id", "person_certificate_sha256", "resource", "resource_revision", "kind", "connector_id", "proxy_id", "ceiling", "policy_version", "audit_hash", "issued_at_ms", "open_before_ms", "end_before_ms", "resource_identity", "assignment_revision", "format", "carriage", "operations", "decision_id", "recording_key", "onward_certificate", "egress_proxy_id")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     SESSION_UID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_SHA256_FIELD_NUMBER: _ClassVar[int]
@@ -121,6 +121,7 @@ class Grant(_message.Message):
     DECISION_ID_FIELD_NUMBER: _ClassVar[int]
     RECORDING_KEY_FIELD_NUMBER: _ClassVar[int]
     ONWARD_CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    EGRESS_PROXY_ID_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     session_uid: bytes
     request_sha256: bytes
@@ -145,7 +146,8 @@ class Grant(_message.Message):
     decision_id: str
     recording_key: bytes
     onward_certificate: bytes
-    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., request_sha256: _Optional[bytes] = ..., person_id: _Optional[str] = ..., person_certificate_sha256: _Optional[bytes] = ..., resource: _Optional[str] = ..., resource_revision: _Optional[int] = ..., kind: _Optional[str] = ..., connector_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., ceiling: _Optional[_Union[Ceiling, _Mapping]] = ..., policy_version: _Optional[int] = ..., audit_hash: _Optional[bytes] = ..., issued_at_ms: _Optional[int] = ..., open_before_ms: _Optional[int] = ..., end_before_ms: _Optional[int] = ..., resource_identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ..., format: _Optional[int] = ..., carriage: _Optional[_Union[Carriage, str]] = ..., operations: _Optional[_Union[Operations, _Mapping]] = ..., decision_id: _Optional[str] = ..., recording_key: _Optional[bytes] = ..., onward_certificate: _Optional[bytes] = ...) -> None: ...
+    egress_proxy_id: str
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., request_sha256: _Optional[bytes] = ..., person_id: _Optional[str] = ..., person_certificate_sha256: _Optional[bytes] = ..., resource: _Optional[str] = ..., resource_revision: _Optional[int] = ..., kind: _Optional[str] = ..., connector_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., ceiling: _Optional[_Union[Ceiling, _Mapping]] = ..., policy_version: _Optional[int] = ..., audit_hash: _Optional[bytes] = ..., issued_at_ms: _Optional[int] = ..., open_before_ms: _Optional[int] = ..., end_before_ms: _Optional[int] = ..., resource_identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ..., format: _Optional[int] = ..., carriage: _Optional[_Union[Carriage, str]] = ..., operations: _Optional[_Union[Operations, _Mapping]] = ..., decision_id: _Optional[str] = ..., recording_key: _Optional[bytes] = ..., onward_certificate: _Optional[bytes] = ..., egress_proxy_id: _Optional[str] = ...) -> None: ...
 
 class Operations(_message.Message):
     __slots__ = ("names",)

@@ -1,0 +1,74 @@
+"""Which Proxies relay sessions to each other, and what each can reach through the others.
+
+A Proxy says at its greeting where others reach it; one that says nothing relays none, in either
+direction.  Nothing is kept in the store: who serves what is known by the tunnels that stand now.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from svc.authority.registry.routes import Registered, Registrations
+from svc.messages.snapshot import MAX_SERVED_BY_PEERS
+from svc.model.cluster.resource import Assigned
+
+
+@define
+class PeerProxies:
+    """The Proxies that relay.
+
+    Attributes:
+        registrations: Whose tunnels they are to share.
+    """
+
+    registrations: Registrations
+    _addresses: dict[str, str] = field(factory=dict, init=False)
+    _changes: int = field(default=0, init=False)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Another one after each change of what any Proxy can reach through others."""
+        return self._changes, self.registrations.changes
+
+    def greeted(self, proxy_id: str, address: str) -> None:
+        """A Proxy has said where others reach it; empty: it relays none."""
+        if self._addresses.get(proxy_id, "") == address:
+            return
+        self._changes += 1
+        if address:
+            self._addresses[proxy_id] = address
+        else:
+            del self._addresses[proxy_id]
+
+    def left(self, proxy_id: str) -> None:
+        """A Proxy follows us no more.  Idempotent."""
+        if self._addresses.pop(proxy_id, None) is not None:
+            self._changes += 1
+
+    def address(self, proxy_id: str) -> str:
+        """Where others reach this Proxy; empty: it relays none."""
+        return self._addresses.get(proxy_id, "")
+
+    def serving(self, wanted: Assigned, proxy_id: str) -> Registered | None:
+        """The registration that a session which enters this Proxy goes by.
+
+        One at this Proxy comes first; then the newest at one that it may relay to.
+        """
+        here = self.registrations.serving(wanted, proxy_id)
+        if here is not None or proxy_id not in self._addresses:
+            return here
+        others = [
+            one for one in self.registrations.all_serving(wanted) if one.proxy_id in self._addresses
+        ]
+        return max(others, key=lambda one: one.since, default=None)
+
+    def reachable(self, proxy_id: str) -> frozenset[str]:
+        """The resources that this Proxy can reach through others, and not by itself."""
+        if proxy_id not in self._addresses:
+            return frozenset()
+        others = [one for one in self._addresses if one != proxy_id]
+        found: set[str] = set()
+        for other in others:
+            found |= self.registrations.served_through(other)
+        found -= self.registrations.served_through(proxy_id)
+        return frozenset(sorted(found)[:MAX_SERVED_BY_PEERS])

@@ -1,0 +1,162 @@
+"""Connections to other Proxies: one to each, made when a session needs it.
+
+What a session opens is checked where it arrives; here it is only known who is there: the Proxy
+that the grant names, by its certificate, and nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from attrs import define, field, frozen
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.errors import Fault, SvcError, Unavailable
+from svc.interfaces.rpc import IRpcChannel
+from svc.model.session.ending import PEER_PROXY_REFUSED, PEER_PROXY_UNREACHABLE
+from svc.rpc.max_age import Freshness, Shown, close_when_idle
+from svc.runtime.services import AsyncService, BackgroundTasks, bounded
+
+_log = Logger(namespace="svc_proxy")
+
+MAX_LINKS = 256
+"""Proxies that one is connected to at once."""
+
+
+@frozen(eq=False)
+class _Link:
+    """One connection, and what it shows."""
+
+    address: str
+    channel: IRpcChannel
+    shown: Shown
+
+
+@define(slots=False, eq=False)
+class PeerLinks(AsyncService):
+    """The connections of one Proxy to others.
+
+    Attributes:
+        dial: Connects to an address over TLS; the other end is a Proxy of this cluster.
+        proxy_at: The id of the Proxy at the other end of a connection.
+        fresh: Says when a connection is to be made again.
+        dial_secs: For a connection, TLS included.
+    """
+
+    dial: Callable[[str], Awaitable[IRpcChannel]]
+    proxy_at: Callable[[IRpcChannel], str]
+    clock: IReactorTime
+    fresh: Freshness
+    dial_secs: float
+    tasks: BackgroundTasks = field(factory=BackgroundTasks)
+    _links: dict[str, _Link] = field(factory=dict, init=False)
+    _dialing: dict[str, Deferred[IRpcChannel]] = field(factory=dict, init=False)
+
+    async def channel(self, proxy_id: str, address: str) -> IRpcChannel:
+        """A connection to this Proxy.
+
+        Args:
+            proxy_id: Who must be there.
+            address: Where the Authority says that it is.
+
+        Raises:
+            SvcError: ``peer_proxy_unreachable``; ``peer_proxy_refused``: somebody else is there.
+        """
+        link = self._links.get(proxy_id)
+        if link is not None and link.address == address and self.fresh.left(link.shown) > 0:
+            return link.channel
+        dialing = self._dialing.get(proxy_id)
+        if dialing is None:
+            if len(self._links) + len(self._dialing) >= MAX_LINKS and link is None:
+                self._drop_an_idle_one()
+            dialing = self._dialing[proxy_id] = Deferred()
+            self.tasks.spawn("dial another Proxy", self._dial(proxy_id, address, dialing))
+        return await _waited(dialing)
+
+    async def stop(self) -> None:
+        """End every connection."""
+        await self.tasks.stopService()
+        links, self._links = self._links, {}
+        for link in links.values():
+            await link.channel.close()
+
+    async def _dial(self, proxy_id: str, address: str, dialing: Deferred[IRpcChannel]) -> None:
+        """One dial for all who wait for it, whoever of them goes away."""
+        try:
+            channel = await self._reached(proxy_id, address)
+        except SvcError as e:
+            del self._dialing[proxy_id]
+            _log.warn(
+                "another Proxy could not be reached",
+                proxy=proxy_id,
+                address=address,
+                reason=e.reason,
+                text=e.text,
+            )
+            dialing.errback(e)
+            dialing.addErrback(lambda _: None)
+        except BaseException:
+            del self._dialing[proxy_id]
+            dialing.errback(Unavailable("this Proxy is stopping", reason=PEER_PROXY_UNREACHABLE))
+            dialing.addErrback(lambda _: None)
+            raise
+        else:
+            del self._dialing[proxy_id]
+            dialing.callback(channel)
+
+    async def _reached(self, proxy_id: str, address: str) -> IRpcChannel:
+        ours = self.fresh.ours
+        try:
+            channel = await bounded(
+                self.clock, self.dial_secs, self.dial(address), "the other Proxy"
+            )
+        except SvcError as e:
+            raise Unavailable(e.text, reason=PEER_PROXY_UNREACHABLE) from None
+        try:
+            shown = self.fresh.shown(ours, channel.peer)
+            if (found := self.proxy_at(channel)) != proxy_id:
+                raise SvcError(
+                    f"the Proxy {found} is at this address",
+                    reason=PEER_PROXY_REFUSED,
+                    fault=Fault.UNAVAILABLE,
+                )
+        except BaseException:
+            await channel.close()
+            raise
+        before = self._links.get(proxy_id)
+        link = self._links[proxy_id] = _Link(address, channel, shown)
+        if before is not None:
+            self.tasks.spawn("leave a Proxy", close_when_idle(before.channel, self.clock))
+        channel.on_close(lambda _: self._ended(proxy_id, link))
+        return channel
+
+    def _ended(self, proxy_id: str, link: _Link) -> None:
+        if self._links.get(proxy_id) is link:
+            del self._links[proxy_id]
+
+    def _drop_an_idle_one(self) -> None:
+        for proxy_id, link in self._links.items():
+            if not link.channel.open_streams:
+                del self._links[proxy_id]
+                self.tasks.spawn("leave a Proxy", link.channel.close())
+                return
+        raise SvcError(
+            "this Proxy relays to as many others as it can",
+            reason=PEER_PROXY_UNREACHABLE,
+            fault=Fault.EXHAUSTED,
+        )
+
+
+def _waited(dialing: Deferred[IRpcChannel]) -> Deferred[IRpcChannel]:
+    """Its result for one who waits: ending that wait leaves it to the others."""
+    own: Deferred[IRpcChannel] = Deferred()
+
+    def done(result: object) -> object:
+        if not own.called:
+            own.callback(result)  # type: ignore[arg-type]
+        return result
+
+    dialing.addBoth(done)
+    return own
