@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -498,6 +499,24 @@ class ControlTests(SynchronousTestCase):
             self.house.world.verifier.verify_signed(frame.signed, Purpose.SNAPSHOT)
             serials.append(decode_snapshot(frame.signed.payload).serial)
         self.assertEqual(serials, sorted(set(serials)))
+
+    def test_what_is_reached_through_other_proxies(self) -> None:
+        """Told to a Proxy that relays, with the first frame and then only where it changes."""
+        far, registrations = self.house.node(Role.PROXY, "p2"), self.house.registrations
+        self.house.refresh()
+        here = self.house.serve("db1")
+        registrations.remove(here)
+        there = evolve(here, proxy_id=far.id)
+        for holder, address in ((self.house.proxy, "10.0.5.11:7405"), (far, "10.0.5.12:7405")):
+            greeting = hello_message("0.11.0", "i", (), peer_address=address)
+            self.successResultOf(self.call("Hello", greeting, peer=self.house.peer(holder))[1])
+        call, _ = self.follow()
+        self.house.publisher.beat()
+        for change in (registrations.add, registrations.remove):
+            change(there)
+            self.house.publisher.beat()
+        told = [one.served_by_peers for one in self.frames(call)]
+        self.assertEqual(told, [frozenset(), None, {"db1"}, frozenset()])
 
     def test_who_begins_to_follow_gets_what_was_signed_just_now(self) -> None:
         """It is above all that another Authority signed until it asked; nobody else is told."""

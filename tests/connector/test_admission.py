@@ -236,6 +236,14 @@ class AdmissionTests(AdmissionCase):
         other = self.world.identity(Role.PROXY).facts.principal.id
         self.assertEqual(self.refusal(self.cluster.notice(), other), "grant_other_proxy")
 
+    def test_relayed(self) -> None:
+        """A relayed session's notice comes over the tunnel that its grant names, and no other."""
+        other = self.world.identity(Role.PROXY).facts.principal.id
+        notice = self.cluster.notice(egress_proxy_id=other)
+        self.assertEqual(self.refusal(notice), "grant_other_proxy")
+        admitted = self.admission.admit(notice, other)
+        self.assertEqual(admitted.grant.proxy_ids, (self.cluster.proxy_id, other))
+
     def test_replay(self) -> None:
         """A session opens once, and a refused notice does not use it up."""
         notice = self.cluster.notice()

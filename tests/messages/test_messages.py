@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
-from svc.messages import control, relay, session, snapshot, tunnel
+from svc.messages import control, peer, relay, session, snapshot, tunnel
 from svc.messages.forms import MAX_CERTIFICATE_BYTES, MAX_HEAD_BYTES, MAX_HEADS, parse
 from svc.model.cluster.registration import (
     AcceptedRegistration,
@@ -92,6 +92,7 @@ GRANT = st.builds(
     PARAMETERS,
     st.booleans(),
     st.none() | st.frozensets(WORD, max_size=5),
+    egress_proxy_id=MAYBE,
 )
 REGISTRATION = st.builds(
     Registration,
@@ -135,7 +136,14 @@ SAID = st.builds(
 )
 ASK = st.builds(control.Ask, PART, PART, CHAIN, SAID)
 ANSWER = st.builds(
-    control.AuthorizeAnswer, WORD, st.none() | SIGNED, MAYBE, MAYBE, WORDS, st.booleans()
+    control.AuthorizeAnswer,
+    WORD,
+    st.none() | SIGNED,
+    MAYBE,
+    MAYBE,
+    WORDS,
+    st.booleans(),
+    peer_address=MAYBE,
 )
 UP = st.one_of(
     st.builds(tunnel.Hello, WORD, WORD, st.booleans(), st.booleans()),
@@ -247,7 +255,12 @@ PAIRS: dict[str, tuple[Any, Writer, Reader]] = {
     "snapshot": (SNAPSHOT, snapshot.encode_snapshot, snapshot.decode_snapshot),
     "frame": (
         st.builds(
-            snapshot.SnapshotFrame, SIGNED, st.binary(max_size=50), st.binary(max_size=50), HEADS
+            snapshot.SnapshotFrame,
+            SIGNED,
+            st.binary(max_size=50),
+            st.binary(max_size=50),
+            HEADS,
+            st.none() | st.frozensets(WORD, max_size=5),
         ),
         snapshot.encode_frame,
         snapshot.decode_frame,
@@ -281,9 +294,19 @@ PAIRS: dict[str, tuple[Any, Writer, Reader]] = {
         _read(pb.DepartureNotice, control.read_departure),
     ),
     "hello": (
-        st.tuples(WORD, WORD, WORDS, HEAD),
+        st.tuples(WORD, WORD, WORDS, HEAD, MAYBE),
         _message(lambda value: control.hello_message(*value)),
         _read(pb.HelloRequest, control.read_hello),
+    ),
+    "peer open": (
+        st.builds(peer.PeerOpen, SIGNED, PART, PART, CHAIN, MAYBE, MAYBE),
+        peer.encode_peer_open,
+        peer.decode_peer_open,
+    ),
+    "peer opened": (
+        st.builds(peer.PeerOpened, st.none() | SIGNED),
+        peer.encode_peer_opened,
+        peer.decode_peer_opened,
     ),
     "lanes": (LANES, _message(control.lanes_message), _read(pb.HelloResponse, control.read_lanes)),
 }
@@ -429,7 +452,7 @@ class BoundTests(SynchronousTestCase):
     @given(GRANT)
     def test_a_grant_of_before(self, grant: Grant) -> None:
         """A grant without a format is read where it limits nothing: as one end to end."""
-        plain = evolve(grant, ceiling={}, is_gated=False, operations=None)
+        plain = evolve(grant, ceiling={}, is_gated=False, operations=None, egress_proxy_id="")
         self.assertEqual(session.decode_grant(session.encode_grant(plain, 0)), plain)
 
     @given(GRANT)
@@ -440,7 +463,7 @@ class BoundTests(SynchronousTestCase):
         self.assertEqual(session.decode_request(data, relayed=True), asked)
         error = self.assertRaises(Malformed, session.decode_request, data)
         self.assertEqual(error.reason, "unknown_format")
-        plain = evolve(grant, ceiling={}, is_gated=False, operations=None)
+        plain = evolve(grant, ceiling={}, is_gated=False, operations=None, egress_proxy_id="")
         more = session_pb2.Grant.FromString(session.encode_grant(plain, 0))
         more.ceiling.values.add(name="a", value="1")
         error = self.assertRaises(Malformed, session.decode_grant, more.SerializeToString())

@@ -75,6 +75,7 @@ class Authority:
         self.registration_error: SvcError | None = None
         self.asked: list[Any] = []
         self.approved: ApprovedAccess | None = None
+        self.relays_to = self.peer_address = ""
         self.refusal: AuthorizeAnswer | SvcError | None = None
         self.holding: Deferred[None] | None = None
         self.ended: list[CountedEnd] = []
@@ -237,7 +238,10 @@ class Authority:
             return answer_message(self.refusal)
         requested = decode_request(ask.request)
         grant = self.cluster.grant(
-            ask.request, session_uid=requested.session_uid, resource=requested.resource
+            ask.request,
+            session_uid=requested.session_uid,
+            resource=requested.resource,
+            egress_proxy_id=self.relays_to,
         )
         return answer_message(
             AuthorizeAnswer(
@@ -245,6 +249,7 @@ class Authority:
                 self.cluster.sign_grant(grant),
                 may_view=True,
                 approved=self.approved,
+                peer_address=self.peer_address,
             )
         )
 

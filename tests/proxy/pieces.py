@@ -61,6 +61,7 @@ from svc.proxy.sessions.gate import Gate
 from svc.proxy.sessions.limits import ConnectorRates, PersonRates
 from svc.proxy.sessions.list import Listings
 from svc.proxy.sessions.open import SessionMeters, SessionOpens
+from svc.proxy.sessions.route import NoOtherProxies, OtherProxies
 from svc.proxy.shutdown import Work
 from svc.proxy.tunnels.refusals import RelayStreams
 from svc.proxy.tunnels.service import TunnelService
@@ -217,21 +218,23 @@ class Site:
     requests = Rate(per_minute=6000, burst=1000)
     registrations = Rate(per_minute=600, burst=100)
 
-    def __init__(self, directory: Path) -> None:
-        self.clock = Clock()
-        self.cluster = Cluster()
-        self.cluster.world.clock = self.clock
+    def __init__(
+        self, directory: Path, cluster: Cluster | None = None, wires: list[Wire] | None = None
+    ) -> None:
+        self.cluster = cluster or Cluster()
+        self.clock = self.cluster.world.clock
         self.authority = Authority(self.cluster)
         self.counts: Counter[tuple[str, ...]] = Counter()
         self.gauges: Counter[tuple[str, ...]] = Counter()
         self.routed: list[TunnelEvent] = []
-        self.wires: list[Wire] = []
+        self.wires = [] if wires is None else wires
         self.links: list[Wire] = []
         self.dials = 0
         self.lanes_dialed: list[int] = []
         self.lane_endpoint: Any = None
         self.compiled: list[CompiledPolicy | None] = []
         self.tasks = BackgroundTasks()
+        self.others: OtherProxies = NoOtherProxies()
         self.times = TunnelTimes()
         self.floor = directory / "floor.json"
         self.spools = directory / "spool"
@@ -301,9 +304,7 @@ class Site:
             writable=self._check_disk,
             unrecorded=lambda reason: self._count("unrecorded", reason),
         )
-        self.routes = RouteTable(
-            self._told, on_reassigned=lambda one: self.sessions.reassigned(one)
-        )
+        self.routes = RouteTable(self._told, on_reassigned=self._reassigned)
         self._assemble_rates()
         kinds: Any = {"tcp": tcp}
         gate = Gate(
@@ -327,6 +328,7 @@ class Site:
             now=world.now,
             max_per_person=lambda: 3,
             rates=self.person_rates,
+            others=self.others,
         )
         self.peers = self._peers()
         self.listings = Listings(
@@ -401,7 +403,7 @@ class Site:
         self._connect()
 
     def _connect(self) -> None:
-        for changed in (self.listings.changed, self.sessions.recheck):
+        for changed in (self.listings.changed, self.sessions.recheck, self.peers.recheck):
             self.holder.on_change(changed)
         for told in (self.reports.deliver, self.delivery.connected):
             self.link.on_connected(told)
@@ -473,9 +475,14 @@ class Site:
             outcome=lambda word: self._count("egress", word),
             missed=lambda stage, reason: self._count("miss", stage, reason),
             budget=Budget.of("peers", self.refusals, 600, 100),
+            times=self.times,
             clock=self.clock,
             now=world.now,
         )
+
+    def _reassigned(self, node_id: str) -> None:
+        self.sessions.reassigned(node_id)
+        self.peers.reassigned(node_id)
 
     def _lane(self, port: int) -> Any:
         self.lanes_dialed.append(port)
@@ -495,8 +502,9 @@ class Site:
                 self._gauge("tunnels", 1)
             case TunnelEnded():
                 self._gauge("tunnels", -1)
-        if isinstance(event, (TunnelEnded, SessionsLeft)) and event.session_uids:
-            self.reports.departed(Departure(event.node_id, event.reason.value, event.session_uids))
+        ends = (TunnelEnded, SessionsLeft)
+        if isinstance(event, ends) and (uids := self.peers.others(event.session_uids)):
+            self.reports.departed(Departure(event.node_id, event.reason.value, uids))
         self.listings.changed()
 
     def _count(self, *what: str) -> None:

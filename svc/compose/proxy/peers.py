@@ -142,6 +142,7 @@ class PeerWiring:
             budget=rates.peers,
             clock=runtime.reactor,
             now=runtime.now,
+            times=tunnel_times(self.settings),
             spans=runtime.traces.spans,
         )
 

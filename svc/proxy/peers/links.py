@@ -52,7 +52,7 @@ class PeerLinks(AsyncService):
     dial_secs: float
     tasks: BackgroundTasks = field(factory=BackgroundTasks)
     _links: dict[str, _Link] = field(factory=dict, init=False)
-    _dialing: dict[str, Deferred[IRpcChannel]] = field(factory=dict, init=False)
+    _waiting: dict[str, list[Deferred[IRpcChannel]]] = field(factory=dict, init=False)
 
     async def channel(self, proxy_id: str, address: str) -> IRpcChannel:
         """A connection to this Proxy.
@@ -67,13 +67,15 @@ class PeerLinks(AsyncService):
         link = self._links.get(proxy_id)
         if link is not None and link.address == address and self.fresh.left(link.shown) > 0:
             return link.channel
-        dialing = self._dialing.get(proxy_id)
-        if dialing is None:
-            if len(self._links) + len(self._dialing) >= MAX_LINKS and link is None:
-                self._drop_an_idle_one()
-            dialing = self._dialing[proxy_id] = Deferred()
-            self.tasks.spawn("dial another Proxy", self._dial(proxy_id, address, dialing))
-        return await _waited(dialing)
+        waiting: Deferred[IRpcChannel] = Deferred()
+        if (others := self._waiting.get(proxy_id)) is not None:
+            others.append(waiting)
+            return await waiting
+        if link is None and len(self._links) + len(self._waiting) >= MAX_LINKS:
+            self._drop_an_idle_one()
+        self._waiting[proxy_id] = [waiting]
+        self.tasks.spawn("dial another Proxy", self._dial(proxy_id, address))
+        return await waiting
 
     async def stop(self) -> None:
         """End every connection."""
@@ -82,12 +84,14 @@ class PeerLinks(AsyncService):
         for link in links.values():
             await link.channel.close()
 
-    async def _dial(self, proxy_id: str, address: str, dialing: Deferred[IRpcChannel]) -> None:
-        """One dial for all who wait for it, whoever of them goes away."""
+    async def _dial(self, proxy_id: str, address: str) -> None:
+        """One dial for all who wait for it; whoever of them goes away leaves it to the others."""
+        refusal = SvcError("this Proxy is stopping", reason=PEER_PROXY_UNREACHABLE)
+        channel: IRpcChannel | None = None
         try:
             channel = await self._reached(proxy_id, address)
         except SvcError as e:
-            del self._dialing[proxy_id]
+            refusal = e
             _log.warn(
                 "another Proxy could not be reached",
                 proxy=proxy_id,
@@ -95,16 +99,14 @@ class PeerLinks(AsyncService):
                 reason=e.reason,
                 text=e.text,
             )
-            dialing.errback(e)
-            dialing.addErrback(lambda _: None)
-        except BaseException:
-            del self._dialing[proxy_id]
-            dialing.errback(Unavailable("this Proxy is stopping", reason=PEER_PROXY_UNREACHABLE))
-            dialing.addErrback(lambda _: None)
-            raise
-        else:
-            del self._dialing[proxy_id]
-            dialing.callback(channel)
+        finally:
+            for waiting in self._waiting.pop(proxy_id):
+                if waiting.called:
+                    continue
+                if channel is None:
+                    waiting.errback(refusal)
+                else:
+                    waiting.callback(channel)
 
     async def _reached(self, proxy_id: str, address: str) -> IRpcChannel:
         ours = self.fresh.ours
@@ -147,16 +149,3 @@ class PeerLinks(AsyncService):
             reason=PEER_PROXY_UNREACHABLE,
             fault=Fault.EXHAUSTED,
         )
-
-
-def _waited(dialing: Deferred[IRpcChannel]) -> Deferred[IRpcChannel]:
-    """Its result for one who waits: ending that wait leaves it to the others."""
-    own: Deferred[IRpcChannel] = Deferred()
-
-    def done(result: object) -> object:
-        if not own.called:
-            own.callback(result)  # type: ignore[arg-type]
-        return result
-
-    dialing.addBoth(done)
-    return own

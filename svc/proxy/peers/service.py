@@ -48,6 +48,7 @@ from svc.ratelimit.limits import Budget
 from svc.rpc.first_frame import read_open
 from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.routes import RouteTable
+from svc.tunnel.times import TunnelTimes
 from svc.tunnel.transport import RegisteredTunnel
 
 _log = Logger(namespace="svc_proxy")
@@ -73,6 +74,7 @@ class PeerService:
         outcome: Told ``accepted`` or ``rejected`` of each session whose first frame came.
         missed: Told stage and reason where no tunnel here serves what a grant is for.
         budget: What a Proxy may ask.
+        times: Of tunnels; a Proxy that falls silent is found as a Connector is.
     """
 
     routes: RouteTable
@@ -88,6 +90,7 @@ class PeerService:
     budget: Budget
     clock: IReactorTime
     now: Callable[[], float]
+    times: TunnelTimes
     spans: Spans = no_span
     _open: dict[str, RelayedSession] = field(factory=dict, init=False)
     _left: set[str] = field(factory=set, init=False)
@@ -177,6 +180,7 @@ class PeerService:
         if not isinstance(ingress, Principal):
             raise Unauthenticated("the peer listener requires a Proxy's certificate")
         self._check_open(ingress)
+        call.keep_alive(self.times.keepalive_interval, self.times.keepalive_timeout)
         self._per_proxy[ingress.id] += 1
         try:
             await self._read(call, ingress)

@@ -234,6 +234,26 @@ class NetworkTests(CopyCase):
             server.setblocking(False)
             self.assertRaises(BlockingIOError, server.accept)
 
+    def test_peers(self) -> None:
+        """Whether other Proxies reach the listener for them; there is one only if asked for."""
+        find = partial(self.assert_found, "proxy", "network.peers")
+        self.assert_ok("proxy", "network.peers", "endpoints.peer_listen is empty")
+        here = Address("127.0.0.1", 7405)
+        find("warn", "127.0.0.1:7405", "only Proxies on this machine", endpoints__peer_listen=here)
+        private, public = Address("10.0.5.11", 7405), Address("9.9.9.9", 7405)
+        find("info", "does not run", endpoints__peer_listen=private)
+        told = {"endpoints__peer_listen": private, "endpoints__peer_address": public}
+        find("warn", "endpoints.peer_address", "public address", **told)
+        find("info", "another port", endpoints__peer_listen=Address("10.0.5.11", 0))
+        running = StateDirectory(self.copy.state("proxy"))
+        running.claim()
+        self.addCleanup(running.release)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            there = Address("127.0.0.1", server.getsockname()[1])
+            told = {"endpoints__peer_listen": private, "endpoints__peer_address": there}
+            find("warn", "only Proxies on this machine", **told)
+        find("warn", "refused", "open the way", **told)
+
     def test_within_a_role(self) -> None:
         """The role itself dials nobody for a check, and says so."""
         context = evolve(self.copy.context("proxy"), is_within=True)
