@@ -30,6 +30,12 @@ from svc.messages.control import (
     read_ended,
     read_hello,
 )
+from svc.messages.gated import (
+    CheckpointAnswer,
+    CheckpointAsk,
+    checkpoint_answer_message,
+    read_checkpoint_ask,
+)
 from svc.messages.health import HealthReceipt, read_health_reports, receipt_message
 from svc.messages.session import decode_request
 from svc.messages.snapshot import (
@@ -76,6 +82,8 @@ class Authority:
         self.asked: list[Any] = []
         self.approved: ApprovedAccess | None = None
         self.relays_to = self.peer_address = ""
+        self.checkpoints: list[CheckpointAsk] = []
+        self.checkpoint_answer = CheckpointAnswer()
         self.refusal: AuthorizeAnswer | SvcError | None = None
         self.holding: Deferred[None] | None = None
         self.ended: list[CountedEnd] = []
@@ -107,12 +115,17 @@ class Authority:
                 "Why": unary(session_pb2.SessionWhyRequest, self._why),
                 "Spooled": unary(pb.SpooledRequest, self._spooled),
                 "ReportHealth": unary(pb.HealthReports, self._report_health),
+                "Checkpoint": unary(pb.CheckpointRequest, self._checkpoint),
             },
         )
 
     async def _report_health(self, message: pb.HealthReports, call: IRpcCall) -> Any:
         self.health += read_health_reports(message)
         return receipt_message(HealthReceipt())
+
+    async def _checkpoint(self, message: pb.CheckpointRequest, call: IRpcCall) -> Any:
+        self.checkpoints.append(read_checkpoint_ask(message))
+        return checkpoint_answer_message(self.checkpoint_answer)
 
     # -- policy
 

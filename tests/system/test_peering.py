@@ -2,69 +2,215 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import socket
 from functools import cache
+from typing import Any
 
+from attrs import define
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
-from svc.testing.gateway.settings import CONNECTOR, PROXY, GatewayTarget
+from svc.testing.gateway.processes import run, until
+from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, GatewayTarget
 from tests.support.proof import proves
+from tests.support.tools import stock_tool
+from tests.system.board import DASHBOARD, KINDS, Site, enable
+from tests.system.carrying import carrying
 from tests.system.world import around
 
 SECOND = "proxy2"
+TUNNELS = "svc_active_connector_tunnels"
 ACTIVE = "svc_active_sessions"
 OPENS = "svc_proxy_peer_opens_total"
-LISTEN = "endpoints.peer_listen"
+TIMEOUT_SECS = 40.0
+NOBODY = '@id("nobody") forbid (principal, action == Action::"tcpConnect", resource);\n'
+
+
+@define(eq=False)
+class Pair:
+    """A gateway whose only Connector is at the second Proxy, and a person at the first one."""
+
+    gateway: Gateway
+    site: Site
+    person: GatewayPerson
 
 
 @cache
-def gateway() -> Gateway:
-    """The person's Proxy has no tunnel: the only Connector is at the second one."""
-    made = make_gateway(
-        [GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")],
-        numbers={LISTEN: "127.0.0.1:0"},
-    )
+def pair() -> Pair:
+    """The one of this process."""
+    site = Site()
+    targets = [
+        GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}"),
+        GatewayTarget("board", f"127.0.0.1:{site.server_address[1]}", "web"),
+    ]
+    numbers = {"endpoints.peer_listen": "127.0.0.1:0", "plugins.kinds": KINDS}
+    made = make_gateway(targets, numbers=numbers)
     second = made.add_proxy(SECOND)
     made.configure(CONNECTOR, {"endpoints.proxy": [second]})
     made.restart(CONNECTOR)
-    made.await_metric(SECOND, "svc_active_connector_tunnels", 1)
-    made.await_metric(PROXY, "svc_active_connector_tunnels", 0)
-    made.add_person("ada", "ops").up("echo")
-    return made
+    made.await_metric(SECOND, TUNNELS, 1)
+    made.await_metric(PROXY, TUNNELS, 0)
+    made.set_policy(POLICY + DASHBOARD)
+    person = made.add_person("ada", "ops")
+    enable(person)
+    person.up("echo", "board")
+    return Pair(made, site, person)
 
 
-class Peering(SynchronousTestCase):
+class PeeringTests(SynchronousTestCase):
     """Sessions of a person at the first Proxy, over the only tunnel, which is at the second."""
 
     def setUp(self) -> None:
-        self.gateway = gateway()
-        self.person: GatewayPerson = self.gateway.people[0]
+        self.pair = pair()
+        self.gateway, self.person = self.pair.gateway, self.pair.person
 
     def held(self) -> socket.socket:
-        """A session that has carried bytes and is still open."""
-        end = socket.create_connection(self.person.endpoint("echo"), 20)
+        """A session that has carried bytes and is still open, counted on both Proxies."""
+
+        def opened() -> socket.socket | None:
+            return carrying(self.person.endpoint("echo"), TIMEOUT_SECS)
+
+        end = until("a session from Proxy to Proxy", opened, TIMEOUT_SECS)
         self.addCleanup(end.close)
-        end.sendall(b"hello")
-        self.assertEqual(end.recv(5, socket.MSG_WAITALL), b"hello")
+        self.await_active(1)
         return end
 
-    def await_active(self, count: int) -> None:
-        """Wait until both Proxies count so many open sessions."""
-        for proxy in (PROXY, SECOND):
-            self.gateway.await_metric(proxy, ACTIVE, count)
+    def await_active(self, count: int, *proxies: str) -> None:
+        """Wait until these Proxies, or both, count so many open sessions."""
+        for proxy in proxies or (PROXY, SECOND):
+            self.gateway.await_metric(proxy, ACTIVE, count, TIMEOUT_SECS, protocol="tcp")
 
-    @proves("G-SES-12", "G-MET-13", "G-MET-46", "G-ROLE-13", "X-84")
+    def records(self, event: str) -> list[dict[str, Any]]:
+        """The newest of an event."""
+        words = ("audit", "show", "--event", event, "--last", "99", "--json")
+        found: list[dict[str, Any]] = self.gateway.operator(*words).json
+        return found
+
+    def await_end(self, before: int) -> dict[str, Any]:
+        """The record of the one session's end that is new, once it is there."""
+
+        def ended() -> dict[str, Any] | None:
+            found = self.records("session.end")[before:]
+            return found[-1] if found else None
+
+        return until("the end is in the log", ended, TIMEOUT_SECS)
+
+    def check_cut(self, end: socket.socket) -> None:
+        """Wait until the person's connection is ended from the other side."""
+        try:
+            while end.recv(4096):
+                pass
+        except ConnectionResetError:
+            pass
+
+    @proves("G-SES-12", "G-MET-13", "G-MET-46", "G-ROLE-13")
     def test_relayed(self) -> None:
         """Its bytes pass both Proxies, both count it, and its record names both."""
-        before = [self.gateway.metric(one, OPENS) for one in (PROXY, SECOND)]
-        end = self.held()
-        self.await_active(1)
         sides = ((PROXY, "ingress"), (SECOND, "egress"))
-        for (proxy, side), count in zip(sides, before, strict=True):
-            counted = self.gateway.metric(proxy, OPENS, side=side, outcome="accepted")
-            self.assertEqual(counted, count + 1)
+        counts = [
+            self.gateway.metric(proxy, OPENS, side=side, outcome="accepted")
+            for proxy, side in sides
+        ]
+        end = self.held()
+        for (proxy, side), before in zip(sides, counts, strict=True):
+            self.gateway.await_metric(proxy, OPENS, before + 1, side=side, outcome="accepted")
         end.shutdown(socket.SHUT_WR)
         self.assertEqual(end.recv(1), b"")
         self.await_active(0)
+        start = self.records("session.start")[-1]["details"]
+        self.assertNotEqual(start["proxy_id"], start["egress_proxy_id"])
+        address = self.gateway.listening(SECOND)["peer"]
+        self.assertRegex(address, r"127\.0\.0\.1:\d+")
+
+    def test_policy_changes(self) -> None:
+        """What the policy no longer allows ends on both, and is reported once."""
+        end, before = self.held(), len(self.records("session.end"))
+        self.gateway.set_policy(POLICY + NOBODY)
+        self.check_cut(end)
+        self.await_active(0)
+        self.assertEqual(self.await_end(before)["reason"], "policy_changed")
+        self.gateway.set_policy(POLICY + DASHBOARD)
+
+    def test_operator_ends_it(self) -> None:
+        """`sessions end` reaches both."""
+        end, before = self.held(), len(self.records("session.end"))
+        self.gateway.operator("sessions", "end", "--resource", "echo")
+        self.check_cut(end)
+        self.await_active(0)
+        self.assertEqual(self.await_end(before)["reason"], "ended_by_operator")
+
+    def test_egress_stops(self) -> None:
+        """The person hears that a Proxy was stopped, and is served again once it is back."""
+        end, before = self.held(), len(self.records("session.end"))
+        self.gateway.child(SECOND).signal(signal.SIGTERM)
+        self.check_cut(end)
+        self.await_active(0, PROXY)
+        self.assertEqual(self.await_end(before)["reason"], "draining")
+        self.gateway.child(SECOND).wait()
+        self.gateway.start(SECOND)
+        self.gateway.await_metric(SECOND, TUNNELS, 1)
+        self.held().close()
+        self.await_active(0)
+
+    def test_egress_is_killed(self) -> None:
+        """Its sessions end at the other one, which reports them."""
+        end, before = self.held(), len(self.records("session.end"))
+        self.gateway.child(SECOND).kill()
+        self.check_cut(end)
+        self.await_active(0, PROXY)
+        self.assertEqual(self.await_end(before)["reason"], "peer_proxy_lost")
+        self.gateway.start(SECOND)
+        self.gateway.await_metric(SECOND, TUNNELS, 1)
+        self.held().close()
+        self.await_active(0)
+
+    def test_ingress_is_killed(self) -> None:
+        """Nothing of its sessions is left at the other one."""
+        end = self.held()
+        self.gateway.child(PROXY).kill()
+        self.check_cut(end)
+        self.await_active(0, SECOND)
+        self.gateway.start(PROXY)
+        self.held().close()
+        self.await_active(0)
+
+    @proves("G-ROLE-13")
+    def test_without_an_identity(self) -> None:
+        """Who shows no Proxy's certificate gets no connection, and nothing is counted."""
+        openssl = stock_tool("openssl", "openssl")
+        before = self.gateway.metric(SECOND, OPENS, side="egress")
+        command = [openssl, "s_client", "-alpn", "h2", "-quiet", "-connect"]
+        ran = run([*command, self.gateway.listening(SECOND)["peer"]], self.person.home)
+        self.assertIn("certificate required", ran.stderr)
+        self.assertEqual(self.gateway.metric(SECOND, OPENS, side="egress"), before)
+
+    def test_requests_are_decided_where_it_entered(self) -> None:
+        """A web session: each request is decided and recorded by the first Proxy alone."""
+        curl, site = stock_tool("curl", "curl"), self.pair.site
+        host, port = self.person.endpoint("board")
+        url, known = f"http://{host}:{port}", len(self.requests())
+        site.heard.clear()
+        written = ("-sS", "--noproxy", "*", "--max-time", "30", "-w", "%{response_code}\\n")
+        ran = run(
+            [curl, *written, f"{url}/public", "--next", *written, f"{url}/admin"],
+            self.person.home,
+        )
+        codes = re.findall(r"(\d{3})$", ran.checked().stdout, re.MULTILINE)
+        self.assertEqual((codes, site.heard), (["200", "403"], ["GET /public"]))
+        recorded = until("the requests are in the log", lambda: self.requests()[known + 1 :])
+        start = self.records("session.start")[-1]
+        self.assertIn("egress_proxy_id", start["details"])
+        self.assertEqual(
+            [(one["decision"], one["node_id"]) for one in self.requests()[known:]],
+            [("allow", start["node_id"]), ("deny", start["node_id"])],
+        )
+        self.assertEqual(recorded[-1]["session_uid"], start["session_uid"])
+        decided = self.gateway.metric(SECOND, "svc_request_authorize_total", kind="web")
+        self.assertEqual(decided, 0)
+
+    def requests(self) -> list[dict[str, Any]]:
+        """The newest web requests in the log."""
+        return [one for one in self.records("request.decision") if one["action"] == "web"]

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Unavailable
 from svc.interfaces.rpc import IRpcChannel, Peer
-from svc.messages.tunnel import OpenNotice
+from svc.messages.tunnel import OpenNotice, Renew
 from svc.model.principal import Principal, Role
 from svc.pki.identity import TransportIdentity
 from svc.proxy.peers.links import PeerLinks
@@ -127,6 +127,15 @@ class PeersTests(SynchronousTestCase):
 
     def turn(self) -> None:
         self.near.turn()
+
+    def pass_time(self, seconds: float, node: Node) -> None:
+        """Let time pass; Authority is there for both, and the Connector renews its lease."""
+        end = self.near.clock.seconds() + seconds
+        while (left := end - self.near.clock.seconds()) > 0:
+            self.near.pass_time(min(10.0, left))
+            if self.far.authority.follows:
+                self.far.authority.beat()
+            node.tell(Renew())
 
     def opening(self, node: Node | None = None) -> tuple[Node, Talk]:
         """A session that its Connector was told of: the Connector, and the person's call."""
