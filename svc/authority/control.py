@@ -277,7 +277,6 @@ class ControlService:
             del self._present[proxy_id]
             self.ends.away(proxy_id)
             self.gated.trust.away(proxy_id)
-            self.peers.left(proxy_id)
 
     async def _end(self, request: pb.EndSessionsRequest, call: IRpcCall) -> pb.EndSessionsResponse:
         proxy = self._proxy(call.peer)

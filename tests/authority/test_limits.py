@@ -127,7 +127,7 @@ class ProxyTests(HouseTests):
         other = self.house.node(Role.PROXY, "edge2")
         self.house.refresh()
         ask = self.ask(proxy_id=other.id)
-        self.issuance.registrations.add(
+        self.house.registrations.add(
             evolve(self.house.serve("db1"), proxy_id=other.id)  # served there as well
         )
         self.assertEqual(self.answered(ask, self.house.row(other)), "granted")

@@ -242,7 +242,7 @@ class AdmissionTests(AdmissionCase):
         notice = self.cluster.notice(egress_proxy_id=other)
         self.assertEqual(self.refusal(notice), "grant_other_proxy")
         admitted = self.admission.admit(notice, other)
-        self.assertEqual(admitted.grant.proxy_ids, (self.cluster.proxy_id, other))
+        self.assertEqual(admitted.grant.tunnel_proxy_id, other)
 
     def test_replay(self) -> None:
         """A session opens once, and a refused notice does not use it up."""

@@ -204,10 +204,11 @@ class PeeringTests(SynchronousTestCase):
         start = self.records("session.start")[-1]
         self.assertIn("egress_proxy_id", start["details"])
         self.assertEqual(
-            [(one["decision"], one["node_id"]) for one in self.requests()[known:]],
+            [(one["decision"], one["details"]["proxy_id"]) for one in self.requests()[known:]],
             [("allow", start["node_id"]), ("deny", start["node_id"])],
         )
         self.assertEqual(recorded[-1]["session_uid"], start["session_uid"])
+        self.assertEqual(self.records("session.mismatch"), [])
         decided = self.gateway.metric(SECOND, "svc_request_authorize_total", kind="web")
         self.assertEqual(decided, 0)
 

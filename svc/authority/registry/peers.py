@@ -31,7 +31,10 @@ class PeerProxies:
         return self._changes, self.registrations.changes
 
     def greeted(self, proxy_id: str, address: str) -> None:
-        """A Proxy has said where others reach it; empty: it relays none."""
+        """A Proxy has said where others reach it; empty: it relays none.
+
+        That holds until it says otherwise: one that is gone has no tunnels, so nothing goes there.
+        """
         if self._addresses.get(proxy_id, "") == address:
             return
         self._changes += 1
@@ -39,11 +42,6 @@ class PeerProxies:
             self._addresses[proxy_id] = address
         else:
             del self._addresses[proxy_id]
-
-    def left(self, proxy_id: str) -> None:
-        """A Proxy follows us no more.  Idempotent."""
-        if self._addresses.pop(proxy_id, None) is not None:
-            self._changes += 1
 
     def address(self, proxy_id: str) -> str:
         """Where others reach this Proxy; empty: it relays none."""

@@ -81,6 +81,7 @@ class PeerWiring:
     def links(self) -> PeerLinks:
         """The connections to other Proxies; none is made before a session needs it."""
         runtime, identity = self.runtime, self.identity
+        pings = keepalive(runtime, self.settings)
 
         async def to_proxy(address: str) -> IRpcChannel:
             try:
@@ -91,7 +92,7 @@ class PeerWiring:
                 tls_endpoint(runtime.reactor, identity, where, _PROXIES),
                 runtime.reactor,
                 authority="proxy",
-                keepalive=keepalive(self.settings),
+                keepalive=pings,
                 handshake_secs=self.settings.limits.handshake_secs,
                 limits=wire_limits(self.settings),
                 on_problem=log_problems(runtime.reactor, KEY, address),

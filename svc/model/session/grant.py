@@ -79,11 +79,6 @@ class Grant:
         return self.egress_proxy_id or self.proxy_id
 
     @property
-    def proxy_ids(self) -> tuple[str, ...]:
-        """Every Proxy that carries it, the one that it entered first."""
-        return (self.proxy_id, self.egress_proxy_id) if self.is_relayed else (self.proxy_id,)
-
-    @property
     def assigned(self) -> Assigned:
         """What it is for, as its Connector is meant to serve it."""
         return Assigned(self.resource, self.resource_identity, self.assignment_revision)

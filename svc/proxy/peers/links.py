@@ -24,14 +24,22 @@ _log = Logger(namespace="svc_proxy")
 MAX_LINKS = 256
 """Proxies that one is connected to at once."""
 
+_AGAIN_SECS = 60.0
+"""How long a connection is used that shows nothing newer than the one before it."""
+
 
 @frozen(eq=False)
 class _Link:
-    """One connection, and what it shows."""
+    """One connection, and what it shows.
+
+    Attributes:
+        since: When it was made, in seconds of the clock.
+    """
 
     address: str
     channel: IRpcChannel
     shown: Shown
+    since: float
 
 
 @define(slots=False, eq=False)
@@ -65,7 +73,7 @@ class PeerLinks(AsyncService):
             SvcError: ``peer_proxy_unreachable``; ``peer_proxy_refused``: somebody else is there.
         """
         link = self._links.get(proxy_id)
-        if link is not None and link.address == address and self.fresh.left(link.shown) > 0:
+        if link is not None and link.address == address and self._is_good(link):
             return link.channel
         waiting: Deferred[IRpcChannel] = Deferred()
         if (others := self._waiting.get(proxy_id)) is not None:
@@ -128,11 +136,21 @@ class PeerLinks(AsyncService):
             await channel.close()
             raise
         before = self._links.get(proxy_id)
-        link = self._links[proxy_id] = _Link(address, channel, shown)
+        link = self._links[proxy_id] = _Link(
+            address=address, channel=channel, shown=shown, since=self.clock.seconds()
+        )
         if before is not None:
             self.tasks.spawn("leave a Proxy", close_when_idle(before.channel, self.clock))
         channel.on_close(lambda _: self._ended(proxy_id, link))
         return channel
+
+    def _is_good(self, link: _Link) -> bool:
+        """Whether sessions may begin on it: one whose certificates grow old is soon replaced."""
+        if self.fresh.has_ended(link.shown):
+            return False
+        # The other Proxy may not have renewed yet: not every session is worth a try.
+        is_new = self.clock.seconds() < link.since + _AGAIN_SECS
+        return is_new or self.fresh.left(link.shown) > 0
 
     def _ended(self, proxy_id: str, link: _Link) -> None:
         if self._links.get(proxy_id) is link:

@@ -88,7 +88,7 @@ class Carried(Protocol):
         self.closed_by = CLOSED
         self._on_moved = on_moved
         self._end_frame_reader = EndFrameReader()
-        self._carry: IRpcCall | None = None
+        self._carry: IRpcCall | ClientStream | None = None
         self._joined = RelayedBytes(0, 0)
         self._taken = 0
         self._rendezvous: Deferred[Splice] | None = None
@@ -186,7 +186,9 @@ class Carried(Protocol):
             self._taken = PREFIX_BYTES + len(data_head(len(flight))) + len(flight)
         return flight
 
-    def carried_by(self, carry: IRpcCall, answer: Signed | None = None) -> Deferred[object]:
+    def carried_by(
+        self, carry: IRpcCall | ClientStream, answer: Signed | None = None
+    ) -> Deferred[object]:
         """Join; fires (or fails) when the session is over.
 
         Called by ``Tunnel/Carry``, or by the way to another Proxy.
@@ -235,7 +237,7 @@ class Carried(Protocol):
         opened, self._opened = self._opened, b""
         await self._call.send(opened)
 
-    async def _join(self, carry: IRpcCall) -> RelayedBytes:
+    async def _join(self, carry: IRpcCall | ClientStream) -> RelayedBytes:
         await self._say_opened()
         return await join_streams(
             cast(IRawEnd, self._call),
@@ -333,13 +335,12 @@ class SingleProtocolFactory(Factory):
         return self._carried
 
 
-def _lost(call: IRpcCall | None) -> SvcError | None:
+def _lost(call: IRpcCall | ClientStream | None) -> SvcError | None:
     """How a call has ended already, if it was not by its handler."""
-    if isinstance(call, ClientStream):
-        return call.outcome
+    if call is None or isinstance(call, ClientStream):
+        return None if call is None else call.outcome
     lost: list[SvcError] = []
-    if call is not None:
-        call.on_cancel(lost.append)  # told at once
+    call.on_cancel(lost.append)  # told at once
     return lost[0] if lost else None
 
 

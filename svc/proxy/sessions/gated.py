@@ -38,6 +38,7 @@ from svc.proxy.sessions.remembered import RememberedDecisions
 from svc.proxy.sessions.route import SessionRoute
 from svc.proxy.sessions.watched import WatchedRequests
 from svc.rpc.call import MessageEnd
+from svc.rpc.client.channel import ClientStream
 from svc.rpc.gated import PassingStream
 
 _log = Logger(namespace="svc_proxy")
@@ -413,7 +414,7 @@ class GatedCarried(Carried):
         """Always False: a gate must see every byte, so the session stays in this lane."""
         return False
 
-    async def _join(self, carry: IRpcCall) -> RelayedBytes:
+    async def _join(self, carry: IRpcCall | ClientStream) -> RelayedBytes:
         session = self._session
         await self._say_opened()
         person = PassingStream(cast(MessageEnd, self._call))

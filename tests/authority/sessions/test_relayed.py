@@ -105,8 +105,7 @@ class WayTests(Case):
         self.assertEqual(self.granted()[1].egress_proxy_id, self.far.id)
         self.peers.greeted(self.third.id, "10.0.5.13:7405")
         self.assertEqual(self.granted()[1].egress_proxy_id, self.third.id)
-        self.peers.left(self.third.id)
-        self.peers.left(self.third.id)
+        self.peers.greeted(self.third.id, "")
         self.assertEqual(self.granted()[1].egress_proxy_id, self.far.id)
 
     def test_what_is_reachable(self) -> None:
