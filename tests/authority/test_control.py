@@ -504,15 +504,12 @@ class ControlTests(SynchronousTestCase):
         """Told to a Proxy that relays, with the first frame and then only where it changes."""
         far, registrations = self.house.node(Role.PROXY, "p2"), self.house.registrations
         self.house.refresh()
-        here = self.house.serve("db1")
-        registrations.remove(here)
-        there = evolve(here, proxy_id=far.id)
-        for holder, address in ((self.house.proxy, "10.0.5.11:7405"), (far, "10.0.5.12:7405")):
-            greeting = hello_message("0.11.0", "i", (), peer_address=address)
+        registrations.remove(here := self.house.serve("db1"))
+        for holder in (self.house.proxy, far):
+            greeting = hello_message("0.11.0", "i", (), peer_address=f"{holder.id}:1")
             self.successResultOf(self.call("Hello", greeting, peer=self.house.peer(holder))[1])
-        call, _ = self.follow()
-        self.house.publisher.beat()
-        for change in (registrations.add, registrations.remove):
+        (call, _), there = self.follow(), evolve(here, proxy_id=far.id)
+        for change in (lambda _: None, registrations.add, registrations.remove):
             change(there)
             self.house.publisher.beat()
         told = [one.served_by_peers for one in self.frames(call)]
