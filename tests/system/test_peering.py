@@ -89,14 +89,20 @@ class PeeringTests(SynchronousTestCase):
         found: list[dict[str, Any]] = self.gateway.operator(*words).json
         return found
 
-    def await_end(self, before: int) -> dict[str, Any]:
-        """The record of the one session's end that is new, once it is there."""
+    def opened(self) -> tuple[socket.socket, str]:
+        """As :meth:`held`, with the session's uid."""
+        end = self.held()
+        # It is on record before it is granted, and nobody else opens any.
+        return end, self.records("session.start")[-1]["session_uid"]
 
-        def ended() -> dict[str, Any] | None:
-            found = self.records("session.end")[before:]
-            return found[-1] if found else None
+    def check_end(self, session_uid: str, reason: str) -> None:
+        """Wait until the session's end is in the log: one, for this reason."""
 
-        return until("the end is in the log", ended, TIMEOUT_SECS)
+        def ends() -> list[str]:
+            found = self.records("session.end")
+            return [one["reason"] for one in found if one["session_uid"] == session_uid]
+
+        self.assertEqual(until("the end is in the log", ends, TIMEOUT_SECS), [reason])
 
     def check_cut(self, end: socket.socket) -> None:
         """Wait until the person's connection is ended from the other side."""
@@ -127,28 +133,28 @@ class PeeringTests(SynchronousTestCase):
 
     def test_policy_changes(self) -> None:
         """What the policy no longer allows ends on both, and is reported once."""
-        end, before = self.held(), len(self.records("session.end"))
+        end, uid = self.opened()
         self.gateway.set_policy(POLICY + NOBODY)
         self.check_cut(end)
         self.await_active(0)
-        self.assertEqual(self.await_end(before)["reason"], "policy_changed")
+        self.check_end(uid, "policy_changed")
         self.gateway.set_policy(POLICY + DASHBOARD)
 
     def test_operator_ends_it(self) -> None:
         """`sessions end` reaches both."""
-        end, before = self.held(), len(self.records("session.end"))
+        end, uid = self.opened()
         self.gateway.operator("sessions", "end", "--resource", "echo")
         self.check_cut(end)
         self.await_active(0)
-        self.assertEqual(self.await_end(before)["reason"], "ended_by_operator")
+        self.check_end(uid, "ended_by_operator")
 
     def test_egress_stops(self) -> None:
         """The person hears that a Proxy was stopped, and is served again once it is back."""
-        end, before = self.held(), len(self.records("session.end"))
+        end, uid = self.opened()
         self.gateway.child(SECOND).signal(signal.SIGTERM)
         self.check_cut(end)
         self.await_active(0, PROXY)
-        self.assertEqual(self.await_end(before)["reason"], "draining")
+        self.check_end(uid, "draining")
         self.gateway.child(SECOND).wait()
         self.gateway.start(SECOND)
         self.gateway.await_metric(SECOND, TUNNELS, 1)
@@ -157,11 +163,11 @@ class PeeringTests(SynchronousTestCase):
 
     def test_egress_is_killed(self) -> None:
         """Its sessions end at the other one, which reports them."""
-        end, before = self.held(), len(self.records("session.end"))
+        end, uid = self.opened()
         self.gateway.child(SECOND).kill()
         self.check_cut(end)
         self.await_active(0, PROXY)
-        self.assertEqual(self.await_end(before)["reason"], "peer_proxy_lost")
+        self.check_end(uid, "peer_proxy_lost")
         self.gateway.start(SECOND)
         self.gateway.await_metric(SECOND, TUNNELS, 1)
         self.held().close()
