@@ -161,6 +161,18 @@ class PeeringTests(SynchronousTestCase):
         self.held().close()
         self.await_active(0)
 
+    def test_ingress_stops(self) -> None:
+        """So does one whose own Proxy is stopped, and nothing is left at the other one."""
+        end, uid = self.opened()
+        self.gateway.child(PROXY).signal(signal.SIGTERM)
+        self.check_cut(end)
+        self.await_active(0, SECOND)
+        self.check_end(uid, "draining")
+        self.gateway.child(PROXY).wait()
+        self.gateway.start(PROXY)
+        self.held().close()
+        self.await_active(0)
+
     def test_egress_is_killed(self) -> None:
         """Its sessions end at the other one, which reports them."""
         end, uid = self.opened()
