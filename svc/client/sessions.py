@@ -42,7 +42,7 @@ from svc.model.certificate import CertificateFacts
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.requested import COMMAND_OPTIONS
 from svc.model.principal import Role
-from svc.model.session.edits import StreamEdits
+from svc.model.session.edits import SESSION_UID, StreamEdits
 from svc.model.session.ending import (
     BROKEN,
     CANCELLED,
@@ -174,8 +174,8 @@ class SessionDialer:
 class ClientSession(AwaitedEndpoint):
     """One session: connect it once.
 
-    That fails with SvcError; a refusal's ``details``
-    hold ``decision_id`` and ``policies`` where they may be known.
+    That fails with SvcError; a refusal's ``details`` hold ``session_uid``, and ``decision_id`` and
+    ``policies`` where they may be known.
 
     Attributes:
         decision_id: Of the decision that let it open; empty before.
@@ -190,6 +190,7 @@ class ClientSession(AwaitedEndpoint):
     _below: StreamClientEndpoint | None = field(default=None, init=False)
     _call: Any = field(default=None, init=False)
     _hello: bytes = field(default=b"", init=False)
+    _session_uid: str = field(default="", init=False)
 
     def cancel(self) -> None:
         """Ask the target to stop what it does for this session now.
@@ -271,7 +272,7 @@ class ClientSession(AwaitedEndpoint):
         except Unprocessed:
             raise  # as what it is: it may be asked elsewhere, and nothing was decided
         except SvcError as e:
-            raise _with_decision(e, self.decision_id) from e.__cause__
+            raise _with_ids(e, self._session_uid, self.decision_id) from e.__cause__
 
     async def _opened(self) -> Any:
         """The call to the Proxy, past both opening frames, its grant checked."""
@@ -281,6 +282,7 @@ class ClientSession(AwaitedEndpoint):
         request = dialer.request(
             self.intent, dialer.proxy_id(channel), b"" if half is None else half.public
         )
+        self._session_uid = request.session_uid
         self.intent.kind.asked(request)  # or raises what the Proxy would answer
         data = encode_request(request)
         signed = dialer.identity.sign(Purpose.SESSION_REQUEST, data)
@@ -318,7 +320,10 @@ class ClientSession(AwaitedEndpoint):
         dialer = self._dialer
         answer = check_answer(signed, data, self.grant, dialer.verifier)
         keys = half.agree(answer.half, data, signed.payload)
-        own = {COMMAND_OPTIONS: dialer.command_options}
+        own = {
+            COMMAND_OPTIONS: dialer.command_options,
+            SESSION_UID: self.grant.session_uid,
+        }
         edits = StreamEdits(self.intent.kind.local.edits, own)
         ends = GatedEnds(
             tagger=FrameTagger(keys.requests),
@@ -453,8 +458,10 @@ def _opening(answer: bytes | None) -> bytes:
     return bytes(payload)
 
 
-def _with_decision(error: SvcError, decision_id: str) -> SvcError:
-    """The refusal, naming the decision that had allowed the session where there is one."""
-    if not decision_id or "decision_id" in error.details:
-        return error
-    return error.with_(decision_id=decision_id)
+def _with_ids(error: SvcError, session_uid: str, decision_id: str) -> SvcError:
+    """The refusal, naming the session, and the decision that had allowed it where there is one."""
+    ids = {"decision_id": decision_id} if decision_id else {}
+    told = {**ids, **error.details}
+    if session_uid:
+        told[SESSION_UID] = session_uid  # ours, whatever the Proxy says
+    return error if told == error.details else error.with_(**told)

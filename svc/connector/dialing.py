@@ -40,6 +40,7 @@ def session_dialer(
         lambda right, is_allowed: used.update([right if is_allowed else DENIED + right]),
         recorder,
         login,
+        grant.session_uid,
     )
 
 

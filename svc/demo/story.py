@@ -150,7 +150,7 @@ class Story:
         head, _, body = heard.partition(b"\r\n\r\n")
         if not head.startswith(b"HTTP/1.1 403 ") or b"no-admin" not in body:
             raise NotAsExpected(f"{WEB.id}: GET {CLOSED_PATH} was not denied by its policy")
-        told = json.loads(body)
+        told = json.loads(body)["error"]
         policies = escaped(", ".join(told["policies"]))
         self.write_line(
             f"DENY   {PERSON} → {WEB.id:<8}  GET {CLOSED_PATH}: 403, reason "

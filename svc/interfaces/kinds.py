@@ -213,7 +213,7 @@ the person asks to be somebody of this name (empty: nobody else).  Raises SvcErr
 class IIdentifyingDialer(IDialer):
     """A dialer whose targets are told, where they want it, who makes each request."""
 
-    def identified(identify: Identify) -> IDialer:
+    def identified(identify: Identify, session_uid: str) -> IDialer:
         """The dialer of one session."""
 
 
@@ -269,19 +269,21 @@ def dialer_for(
     use: Use = not_counted,
     recorder: IRecorder = NO_RECORDER,
     credential: OnwardCredential | None = None,
+    session_uid: str = "",
 ) -> Any:
     """What dials for this person's session, whatever dialer the kind has.
 
     Args:
         operations: Those that may pass, or the session's rights; None: all of the kind.
         decision_id: And *use*, *recorder* and *credential*: see :meth:`IEndingDialer.ending`.
+        session_uid: Of the session.
     """
     if operations is not None and IEndingDialer.providedBy(dialer):
         dialer = dialer.ending(operations, decision_id, use, recorder, credential)
     elif operations is not None:
         dialer = dialer.limited(operations)
     if IIdentifyingDialer.providedBy(dialer):
-        dialer = dialer.identified(identify)
+        dialer = dialer.identified(identify, session_uid)
     return dialer.of(person_id) if IPersonalDialer.providedBy(dialer) else dialer
 
 

@@ -207,7 +207,9 @@ class SessionTests(SynchronousTestCase):
         details = {"decision_id": DECISION, "policies": "ops-only,office-hours"}
         self.gate.refuse = Denied("access denied", reason="denied", details=details)
         refusal = self.refusal()
-        self.assertEqual((refusal.reason, refusal.details), ("denied", details))
+        told = dict(refusal.details)
+        self.assertEqual(told.pop("session_uid"), self.gate.requests[-1].session_uid)
+        self.assertEqual((refusal.reason, told), ("denied", details))
         self.assertEqual(policies_of(refusal), ("ops-only", "office-hours"))
         line = refused_text("db1", refusal)
         for part in ("db1", "denied", DECISION, "ops-only"):

@@ -181,6 +181,7 @@ class GrpcioClientTests(TestCase):
         )
         self.assertIn("x-name='value one',x-raw-bin=b'\\x00\\xab\\xff'", answer.value)
 
+    @proves("G-OPEN-06")
     async def test_status_message_and_details(self) -> None:
         """Status code, Unicode message and ErrorInfo arrive."""
         error = await self.refusal(lambda channel: self.unary(channel, "Refuse", StringValue()))

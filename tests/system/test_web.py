@@ -61,7 +61,7 @@ class WebTests(SynchronousTestCase):
             for decision in ("allow", "deny")
         }
 
-    @proves("G-SES-05")
+    @proves("G-SES-05", "G-OPEN-06")
     def test_each_request(self) -> None:
         """One connection: what is allowed passes, what is denied is answered and lives on."""
         before, known = self.counted(), self.known()
@@ -79,7 +79,8 @@ class WebTests(SynchronousTestCase):
             re.findall(r"\b(\d{3}) (\d)$", said, re.MULTILINE),
             [("200", "1"), ("403", "0"), ("403", "0"), ("200", "0")],
         )
-        denials = [json.loads(one) for one in said.splitlines() if one.startswith('{"reason"')]
+        bodies = [one for one in said.splitlines() if one.startswith('{"error"')]
+        denials = [json.loads(one)["error"] for one in bodies]
         self.assertEqual([one["policies"] for one in denials], [["only-read"], ["no-admin"]])
         self.assertEqual([one["reason"] for one in denials], ["denied", "denied"])
         self.assertEqual(self.web.site.heard, ["GET /public?q=secret", "HEAD /public"])
@@ -112,6 +113,8 @@ class WebTests(SynchronousTestCase):
             {name: after[name] - before[name] for name in after}, {"allow": 2, "deny": 2}
         )
         self.assertEqual(recorded[2]["decision_id"], denials[1]["decision_id"])
+        uids = {one["session_uid"] for one in (*denials, *recorded)}
+        self.assertEqual(len(uids), 1)
         why = self.web.person.svc("why", denials[1]["decision_id"]).checked().stdout
         for word in ("deny", "webAccess", "no-admin"):
             self.assertIn(word, why)
@@ -221,8 +224,8 @@ class WebTests(SynchronousTestCase):
                 pass
         ended = until("the cut in the status", lambda: self.web.person.status().get("ended"))
         self.assertEqual(ended[-1]["reason"], "policy_changed")
-        told = json.loads(self.curl(f"http://{host}:{port}/a").checked().stdout)
-        self.assertEqual((told["reason"], told["policies"]), ("denied", "shut"))
+        told = json.loads(self.curl(f"http://{host}:{port}/a").checked().stdout)["error"]
+        self.assertEqual((told["reason"], told["policies"]), ("denied", ["shut"]))
 
     def test_what_was_not_granted(self) -> None:
         """The Connector lets no operation pass that policy could not allow at the open (R27).
@@ -245,13 +248,14 @@ class WebTests(SynchronousTestCase):
         def told_by_the_connector() -> dict[str, Any] | None:
             kept.request("POST", "/a", b"x")
             answer = kept.getresponse()
-            told: dict[str, Any] = json.loads(answer.read())
+            told: dict[str, Any] = json.loads(answer.read())["error"]
             self.assertEqual(answer.status, 403)
             # Until the Proxy has the new policy, it denies the request itself.
             return None if told["reason"] == "denied" else told
 
         told = until("the Proxy to have the policy", told_by_the_connector)
         self.assertEqual(told["reason"], "operation_not_granted")
+        self.assertEqual(told["session_uid"], self.decisions()[-1]["session_uid"])
         self.assertIn("connect again", told["message"])
         self.assertNotIn("POST /a", self.web.site.heard)
         kept.request("POST", "/a", b"x")  # by a new connection: the last one was closed

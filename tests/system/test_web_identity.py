@@ -117,7 +117,7 @@ class IdentityTests(SynchronousTestCase):
         url = f"{self.told.url(resource)}{path}"
         ran = self.curl("-w", "\n%{response_code}", *words, url).checked()
         said, _, code = ran.stdout.rpartition("\n")
-        return code, json.loads(said)["reason"]
+        return code, json.loads(said)["error"]["reason"]
 
     def claims(self, token: str) -> dict[str, Any]:
         """What a token says to a target that verifies it."""

@@ -37,7 +37,6 @@ from svc.kinds.web.dialer import RequestsEndpoint, WebDialer
 from svc.kinds.web.head import HttpRequest, Protocols
 from svc.kinds.web.reader import WebRequests
 from svc.kinds.web.rewrite import ChangeFields, Fields
-from svc.kinds.web.target import Refuse
 from svc.model.cluster.target import Target
 from svc.runtime.given_file import read_secret
 
@@ -89,7 +88,7 @@ class KubeRequests(WebRequests):
     protocols: Protocols = PROTOCOLS
 
 
-def _refusal(error: SvcError, head: HttpRequest) -> bytes:
+def _refusal(error: SvcError, head: HttpRequest, session_uid: str = "") -> bytes:
     """As the API server refuses."""
     answer = json_answer("403 Forbidden", status(403, "Forbidden", plain(error.text)))
     return without_body(answer) if head.method == b"HEAD" else answer
@@ -107,7 +106,7 @@ class KubeDialer(WebDialer):
     person_id: str = field(default="")
     requests: type[WebRequests] = KubeRequests
     operations_of: Callable[[HttpRequest], tuple[str, ...]] = operations_of
-    refuse: Refuse = _refusal
+    refuse: Callable[..., bytes] = _refusal
 
     def of(self, person_id: str) -> KubeDialer:
         """See IPersonalDialer."""

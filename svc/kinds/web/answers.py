@@ -42,6 +42,19 @@ def page_answer(
     return _answer(status, "text/html; charset=utf-8", page, closes=closes, more=(policy,))
 
 
+def refused_form(
+    reason: str, message: str, session_uid: str = "", **more: object
+) -> dict[str, object]:
+    """What a program reads of a refusal: one form, whoever refuses.
+
+    Args:
+        session_uid: Of the session that the request came in; empty: of none.
+        more: What else is told, by name.
+    """
+    told = {"reason": reason, "message": message, "session_uid": session_uid or None, **more}
+    return {"error": told}
+
+
 def json_answer(
     status: str, told: Mapping[str, object], *, closes: bool = True, more: tuple[str, ...] = ()
 ) -> bytes:

@@ -15,11 +15,13 @@ from zope.interface import implementer
 
 from svc.errors import Denied, SvcError
 from svc.interfaces.kinds import LISTING, ILocalCheck
-from svc.kinds.web.answers import json_answer, page_answer, plain
+from svc.kinds.web.answers import json_answer, page_answer, plain, refused_form
 from svc.kinds.web.head import WEBSOCKETS, BadHead, HttpRequest, Protocols
 from svc.kinds.web.listing import listing
 from svc.kinds.web.split import RequestSplit
+from svc.kinds.web.words import POLICIES, REQUEST
 from svc.model.policy.requested import COMMAND_OPTIONS, known_command
+from svc.model.session.edits import SESSION_UID
 
 _OF_BROWSERS = frozenset({b"sec-fetch-site", b"origin", b"referer"})
 """Fields that say which page has made a request; other programs write none of them."""
@@ -99,14 +101,18 @@ class RequestCheck:
             target = escape(error.target.decode("ascii"))
             name = "your web applications" if self.fixed == LISTING else self.fixed
             return page_answer("403 Forbidden", _CONTINUE.format(name=name, target=target))
-        told = {
-            "reason": error.reason,
-            "message": plain(error.text),
-            **{name: plain(value) for name, value in error.details.items()},
+        more: dict[str, object] = {
+            name: plain(value)
+            for name, value in error.details.items()
+            if name not in (COMMAND_OPTIONS, REQUEST, POLICIES, SESSION_UID)
         }
-        options, command = told.pop(COMMAND_OPTIONS, ""), known_command(told.pop("request", ""))
+        if POLICIES in error.details:
+            more[POLICIES] = plain(error.details[POLICIES]).split(",")
+        command = known_command(error.details.get(REQUEST, ""))
         if command:
-            told["request"] = f"{command}{options}"
+            more[REQUEST] = f"{command}{error.details.get(COMMAND_OPTIONS, '')}"
+        uid = plain(error.details.get(SESSION_UID, ""))
+        told = refused_form(error.reason, plain(error.text), uid, **more)
         return json_answer(_status(error), told)
 
     def _judge(self, head: HttpRequest) -> None:

@@ -12,6 +12,7 @@ A table of ``[[connector.resources]]`` of this kind::
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -126,17 +127,19 @@ class WebDialer(AddressDialer):
 
     Attributes:
         identify: Of the session that it dials for; None: of none.
+        session_uid: Of that session; empty: of none.
         operations: Those that its requests may be of; None: all.
         operations_of: Those that a request is of.
         refuse: Makes the answer to a request that the target does not get.
     """
 
     identify: Identify | None = field(default=None, eq=False)
+    session_uid: str = ""
     edits: Mapping[str, MakeEdit] = field(factory=lambda: {DROP: drop})
     requests: type[WebRequests] = WebRequests
     operations: frozenset[str] | None = None
     operations_of: Callable[[HttpRequest], tuple[str, ...]] = operations_of
-    refuse: Refuse = refusal
+    refuse: Callable[..., bytes] = refusal
 
     def limited(self, operations: frozenset[str]) -> WebDialer:
         """See ILimitedDialer."""
@@ -146,9 +149,9 @@ class WebDialer(AddressDialer):
         """Whether all that a request is of may pass."""
         return self.operations is None or self.operations.issuperset(self.operations_of(head))
 
-    def identified(self, identify: Identify) -> WebDialer:
+    def identified(self, identify: Identify, session_uid: str) -> WebDialer:
         """See IIdentifyingDialer."""
-        return evolve(self, identify=identify)
+        return evolve(self, identify=identify, session_uid=session_uid)
 
     def parse(self, resource_id: str, table: Mapping[str, object], path: str) -> Target:
         """A target with an address, the name it is asked by, and how it proves itself."""
@@ -190,7 +193,7 @@ class WebDialer(AddressDialer):
             is_secured=is_secured,
             identify=self.identify if target.options["identity"] else None,
             permits=None if self.operations is None else self.permits,
-            refuse=self.refuse,
+            refuse=partial(self.refuse, session_uid=self.session_uid),
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 
 from svc.interfaces.kinds import LISTING
-from svc.kinds.web.answers import json_answer, page_answer, without_body
+from svc.kinds.web.answers import json_answer, page_answer, refused_form, without_body
 from svc.kinds.web.head import HttpRequest
 
 _PAGE = """\
@@ -29,10 +29,10 @@ def listing(head: HttpRequest, names: Mapping[str, str]) -> bytes:
         names: See :class:`svc.interfaces.kinds.ICheckedEndpoint`.
     """
     if head.method not in (b"GET", b"HEAD"):
-        told = {"reason": "method", "message": "this page is only read"}
+        told = refused_form("method", "this page is only read")
         return json_answer("405 Method Not Allowed", told, more=("Allow: GET, HEAD",))
     if head.path != "/":
-        told = {"reason": "not_found", "message": "nothing is here; the list is at /"}
+        told = refused_form("not_found", "nothing is here; the list is at /")
         answer = json_answer("404 Not Found", told)
     else:
         # Applications know by the referrer that the person comes from here; see `RequestCheck`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from html import escape
+from typing import Any
 
 from attrs import field, frozen
 from zope.interface import implementer
@@ -16,6 +17,7 @@ from svc.kinds.web.answers import (
     only_inserted,
     page_answer,
     plain,
+    refused_form,
     without_body,
 )
 from svc.kinds.web.check import RequestCheck
@@ -38,7 +40,7 @@ from svc.kinds.web.words import (
     WEBSOCKET,
 )
 from svc.model.policy.requested import COMMAND_OPTIONS, known_command, why_command
-from svc.model.session.edits import MakeEdit
+from svc.model.session.edits import SESSION_UID, MakeEdit
 from svc.model.session.ending import SessionOver, known_ending
 
 _WORD = re.compile(r"[a-z0-9_]{1,64}\Z")
@@ -71,7 +73,7 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
     decision = decision if _DECISION.match(decision) else ""
     policies = [one for one in values.get(POLICIES, "").split(BETWEEN_POLICIES) if one]
     options = values.get(COMMAND_OPTIONS, "")
-    told = {
+    told: dict[str, Any] = {
         "reason": _word(values.get(REASON, "")) or "denied",
         "message": "The policy does not allow this request.",
         "decision_id": decision,
@@ -85,7 +87,8 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
         page = {name: escape(plain(value)) for name, value in told.items()}
         page["asking"] = _ASKING.format(**page) if command else ""
         return page_answer("403 Forbidden", _HTML.format(**page), closes=closes)
-    return _worded(json_answer("403 Forbidden", told, closes=closes), values)
+    form = refused_form(session_uid=values.get(SESSION_UID, ""), **told)
+    return _worded(json_answer("403 Forbidden", form, closes=closes), values)
 
 
 def refused(came: bytes, values: Mapping[str, str]) -> bytes:
@@ -104,12 +107,14 @@ def ended(came: bytes, values: Mapping[str, str]) -> bytes:
     if values.get(FORM) == WEBSOCKET:
         code = TRY_AGAIN_LATER if over.is_transient else POLICY_VIOLATION
         return closing_frame(code, f"{over.text} ({over.reason})")
-    told = {"reason": over.reason, "message": f"The connection was ended: {over.text}."}
+    text = f"The connection was ended: {over.text}."
+    told = refused_form(over.reason, text, values.get(SESSION_UID, ""))
     return json_answer("503 Service Unavailable" if over.is_transient else "403 Forbidden", told)
 
 
-def _fault(values: Mapping[str, str]) -> dict[str, str]:
-    return {"reason": _word(values.get(REASON, "")), "message": plain(values.get(TEXT, ""))}
+def _fault(values: Mapping[str, str]) -> dict[str, object]:
+    word, text = _word(values.get(REASON, "")), plain(values.get(TEXT, ""))
+    return refused_form(word, text, values.get(SESSION_UID, ""))
 
 
 def _worded(answer: bytes, values: Mapping[str, str]) -> bytes:

@@ -8,7 +8,7 @@ the connection ends.  So it is with a request of an operation that the session's
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from attrs import define, field
@@ -22,7 +22,7 @@ from zope.interface import implementer
 
 from svc.errors import Denied, Malformed, SvcError
 from svc.interfaces.kinds import Identify
-from svc.kinds.web.answers import json_answer, plain, without_body
+from svc.kinds.web.answers import json_answer, plain, refused_form, without_body
 from svc.kinds.web.head import HttpRequest
 from svc.kinds.web.identity import FIELD, NOBODY, named_by
 from svc.kinds.web.localized import AnswerRewriter
@@ -282,9 +282,8 @@ class TargetConnection(ProtocolWrapper):
             self._out.loseConnection()
 
 
-def refusal(error: SvcError, head: HttpRequest) -> bytes:
+def refusal(error: SvcError, head: HttpRequest, session_uid: str = "") -> bytes:
     """The answer to a request that the target does not get."""
     status = "403 Forbidden" if error.fault is Denied.fault else "503 Service Unavailable"
-    told: Mapping[str, object] = {"reason": error.reason, "message": plain(error.text)}
-    answer = json_answer(status, told)
+    answer = json_answer(status, refused_form(error.reason, plain(error.text), session_uid))
     return without_body(answer) if head.method == b"HEAD" else answer

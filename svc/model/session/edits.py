@@ -23,6 +23,8 @@ MAX_PENDING = 256
 
 MAX_VALUES = 8
 MAX_VALUE_CHARACTERS = 1024
+SESSION_UID = "session_uid"
+"""Among the person's own values: the session that the bytes are of."""
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -245,14 +246,16 @@ class CheckTests(SynchronousTestCase):
 
     def test_no_session(self) -> None:
         """A session that does not open is told in HTTP: who denied it, or to try again."""
-        denied = Denied("no", details={"decision_id": "d" * 32, "policies": "shut"})
+        ids = {"decision_id": "d" * 32, "session_uid": "5" * 32}
+        denied = Denied("no", details={**ids, "policies": "shut,night"})
         said = self.check().refused(denied)
         self.assertTrue(said.startswith(b"HTTP/1.1 403 "))
-        self.assertIn(b'"decision_id": "' + b"d" * 32, said)
+        told = {"reason": "denied", "message": "no", "policies": ["shut", "night"], **ids}
+        self.assertEqual(json.loads(said.partition(b"\r\n\r\n")[2]), {"error": told})
         asked = {"request": "svc request board", COMMAND_OPTIONS: " --dir b"}
         said = self.check().refused(Denied("no", details=asked))
         self.assertIn(b'"request": "svc request board --dir b"', said)
         self.assertNotIn(COMMAND_OPTIONS.encode(), said)
         said = self.check().refused(Unavailable("away\n"))
         self.assertTrue(said.startswith(b"HTTP/1.1 503 "))
-        self.assertIn(b'"message": "away?"', said)
+        self.assertIn(b'"message": "away?", "session_uid": null}', said)

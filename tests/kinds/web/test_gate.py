@@ -120,7 +120,7 @@ class WebTests(KindContract, SynchronousTestCase):
         head, _, body = played.person_heard.partition(b"\r\n\r\n")
         self.assertTrue(head.startswith(b"HTTP/1.1 403 Forbidden\r\n"))
         self.assertNotIn(b"Connection: close", head)
-        told = json.loads(body)
+        told = json.loads(body)["error"]
         self.assertEqual((told["reason"], told["policies"]), ("denied", ["played"]))
         self.assertEqual(told["decision_id"], played.records[0].decision_id)
         played.target_says(OK)
@@ -195,7 +195,9 @@ class WebTests(KindContract, SynchronousTestCase):
             self.assertEqual(played.person_heard, b"", what)
             played.target_says(OK)
             self.assertEqual(statuses(played.person_heard), [200, 400], what)
-            self.assertIn(f'{{"reason": "{reason}", '.encode(), played.person_heard, what)
+            self.assertIn(
+                f'{{"error": {{"reason": "{reason}", '.encode(), played.person_heard, what
+            )
             self.assertIn(b"Connection: close\r\n", played.person_heard)
             played.person_says(GET % b"/b")
             self.assertEqual(played.target_heard, GET % b"/a", what)

@@ -160,7 +160,7 @@ class ToldTests(SynchronousTestCase):
             self.assertTrue(answer.startswith(b"HTTP/1.1 " + status), answer)
             head, _, body = answer.partition(b"\r\n\r\n")
             self.assertIn(b"Connection: close", head)
-            self.assertEqual(json.loads(body)["reason"], error.reason)
+            self.assertEqual(json.loads(body)["error"]["reason"], error.reason)
             self.assertTrue(self.target.disconnecting)
 
     def test_head(self) -> None:
