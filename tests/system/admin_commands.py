@@ -143,5 +143,5 @@ ON_THE_HOST: dict[str, str] = {
 }
 """What needs the Authority's files, with the words that it is typed with."""
 
-ANYWHERE = frozenset({"", "backup verify"})
-"""The role itself; and what needs a directory of files, and neither Authority nor configuration."""
+ANYWHERE = frozenset({"", "audit events", "backup verify"})
+"""The role itself; and what needs neither Authority nor configuration."""

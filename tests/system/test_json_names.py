@@ -185,8 +185,8 @@ class NamesTests(SynchronousTestCase):
         yield ("authority", "policy", "show"), b""
         yield ("authority", "policy", "history"), b""
         yield ("authority", "keys", "renew", "all"), b""
-        yield ("authority", "audit", "outbox", "list"), b""
-        yield ("authority", "audit", "show"), b""
+        for listed in (("outbox", "list"), ("show",), ("events",)):
+            yield ("authority", "audit", *listed), b""
         until("a signed head", (self.gateway.files.state(AUTHORITY) / "anchor/latest").exists)
         yield ("authority", "audit", "export"), b""
         yield ("authority", "audit", "prove", "1"), b""

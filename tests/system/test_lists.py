@@ -16,6 +16,7 @@ from tests.system.test_roles import bea
 
 LISTS = {
     "svc authority accounts list",
+    "svc authority audit events",
     "svc authority audit outbox list",
     "svc authority agents list",
     "svc authority groups list",
@@ -36,6 +37,7 @@ LISTS = {
     "svc requests list",
     "svc resources list",
 }
+LAST_WORDS = ("list", "expected", "history", "bindings", "events")
 MORE = {"svc authority resources bindings": ("echo",)}
 """What a list cannot do without."""
 
@@ -75,9 +77,7 @@ class ListTests(SynchronousTestCase):
     def test_every_list(self) -> None:
         """Heads, a line a row, a dash for what is empty; with --json an array of as many."""
         named = {
-            name
-            for name in every_command()
-            if name.split()[-1] in ("list", "expected", "history", "bindings") or "list-" in name
+            name for name in every_command() if name.split()[-1] in LAST_WORDS or "list-" in name
         }
         self.assertEqual(named, LISTS)
         dashes = 0

@@ -32,7 +32,7 @@ LARGEST = 2**63 - 1
 
 @click.group(cls=Group)
 def audit() -> None:
-    """Show, verify, export and prove the audit log."""
+    """Show, verify, export and prove the audit log; list its events."""
 
 
 @audit.command("verify")

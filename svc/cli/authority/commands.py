@@ -21,6 +21,7 @@ from svc.cli.authority.epochs import epochs
 from svc.cli.authority.identities import identities
 from svc.cli.authority.keys import ca, keys
 from svc.cli.authority.log.erase import erase
+from svc.cli.authority.log.events import list_events
 from svc.cli.authority.log.outbox import outbox
 from svc.cli.authority.log.recordings import recordings
 from svc.cli.authority.log.show import show_records
@@ -82,6 +83,7 @@ def authority(context: click.Context, proxies: tuple[str, ...], directory: Path 
 audit.add_command(outbox)
 audit.add_command(erase)
 audit.add_command(show_records)
+audit.add_command(list_events)
 policy.add_command(replay_policy)
 for _change in (
     propose_policy,
