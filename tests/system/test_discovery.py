@@ -223,7 +223,11 @@ class DiscoveryTests(SynchronousTestCase):
         await_state(gateway, "found3", "served")
         listed.write_text("{", "utf-8")
         connector = gateway.child(CONNECTOR)
-        until("it is told", lambda: f"{listed}: is not JSON" in connector.text(), alive=[connector])
+        until(
+            "it is told",
+            lambda: f"{listed}: line 1: is not JSON" in connector.text(),
+            alive=[connector],
+        )
         self.assertEqual(states(gateway)["found3"], "served")
 
     def recorded(self, gateway: Gateway, resource: str) -> list[str]:

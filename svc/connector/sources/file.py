@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from svc.interfaces.discovery import FoundResource, IDiscoverySource, IFinder, S
 from svc.model.cluster.scope import MAX_PUBLISHED
 
 MAX_BYTES = 1 << 20
+_AT_LINE = re.compile(r"\(at line (\d+), column \d+\)")
 _KEYS = frozenset({"path"})
 _OURS = frozenset({"id", "kind", "labels", "onward_auth"})
 
@@ -103,13 +105,21 @@ def _parsed(path: Path, content: bytes) -> Sequence[FoundResource]:
         tree: Any = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (ValueError, RecursionError) as e:
         what = "TOML" if path.suffix == ".toml" else "JSON"
-        raise Malformed(f"{path}: is not {what}: {' '.join(str(e).split())[:200]}") from None
+        raise Malformed(f"{path}: {_line(e)}is not {what}") from None
     entries = tree.get("resources") if isinstance(tree, dict) else None
     if not isinstance(entries, list) or set(tree) != {"resources"}:
         raise Malformed(f"{path}: must hold a list `resources`, and nothing else")
     if len(entries) > MAX_PUBLISHED:
         raise Malformed(f"{path}: has more than {MAX_PUBLISHED} resources")
     return tuple(_entry(f"{path}: resources[{at}]", one) for at, one in enumerate(entries))
+
+
+def _line(fault: Exception) -> str:
+    """Where a parser stopped, without its words: they quote the text."""
+    if isinstance(fault, json.JSONDecodeError):
+        return f"line {fault.lineno}: "
+    found = _AT_LINE.search(str(fault))
+    return "" if found is None else f"line {found[1]}: "
 
 
 def _entry(where: str, entry: object) -> FoundResource:

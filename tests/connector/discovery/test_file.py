@@ -15,6 +15,9 @@ from svc.errors import ConfigError, SvcError
 from svc.interfaces.discovery import FoundResource
 from svc.model.cluster.scope import MAX_PUBLISHED
 from svc.testing.contracts.source import FIRST, PATH, SourceContract
+from tests.support.proof import proves
+
+CANARY = "hunter2canary"
 
 
 class FileContractTests(SourceContract, SynchronousTestCase):
@@ -82,6 +85,24 @@ class FileTests(FileContractTests):
         self.assertIn(f"more than {MAX_PUBLISHED}", self.refusal())
         self.path.write_text("[" * 100_000, "utf-8")
         self.assertIn("is not JSON", self.refusal())
+
+    @proves("X-39")
+    def test_what_does_not_parse(self) -> None:
+        """A list with a mistake in it is refused by its line, and nothing of the text is told."""
+        good = '[[resources]]\nid = "a"\n'
+        for suffix, text, said in (
+            ("toml", f"{good}{CANARY}", "is not TOML"),
+            ("toml", f'{good}labels.{CANARY} = "a"\nlabels.{CANARY} = "b"\n', "is not TOML"),
+            ("toml", f'{good}labels = {{"{CANARY}" = 1, "{CANARY}" = 2}}\n', "line 3: is not TOML"),
+            ("toml", f'{good}kind = "{CANARY}\n', "line 3: is not TOML"),
+            ("json", f'{{"resources":\n [{CANARY}]}}', "line 2: is not JSON"),
+            ("json", f'{{"{CANARY}\n', "line 1: is not JSON"),
+        ):
+            self.path = self.path.with_suffix(f".{suffix}")
+            self.path.write_text(text, "utf-8")
+            refusal = self.refusal()
+            self.assertIn(said, refusal)
+            self.assertNotIn(CANARY, refusal)
 
     def test_no_list(self) -> None:
         """What is no list of resources is refused, and the entry is named."""
