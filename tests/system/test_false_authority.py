@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred, DeferredQueue
 from twisted.protocols.tls import TLSMemoryBIOFactory
 
 from svc.client.sessions import SessionIntent
+from svc.errors import LeaseLost
 from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
 from svc.messages.control import AuthorityGreeting, lanes_message
 from svc.messages.snapshot import (
@@ -33,6 +34,7 @@ from svc.pki.root import ClusterKeys, make_cluster
 from svc.pki.tls import ClientCertificates, server_context
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.rpc.server.server import RpcServerFactory
+from svc.testing.gateway.processes import run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, POLICY, PROXY
 from tests.support.nothing import nothing
 from tests.support.proof import proves
@@ -40,12 +42,18 @@ from tests.system.hostile_case import HostileCase, dialer, listening
 from tests.system.stage import address_of, eventually, kinds, reactor
 
 RUN_BY = "make fault"
+ALONE = "the only configured Authority is not the leader; configure an address for each Authority"
 
 
 class FalseAuthority:
-    """Serves the control listener: greets every Proxy, and gives it one frame a connection."""
+    """Serves the control listener: greets every Proxy, and gives it one frame a connection.
 
-    def __init__(self, identity: TransportIdentity) -> None:
+    Args:
+        leads: Whether it greets; one that stands by does not.
+    """
+
+    def __init__(self, identity: TransportIdentity, leads: bool = True) -> None:
+        self.leads = leads
         self.frames: DeferredQueue[SnapshotFrame] = DeferredQueue()
         self.asked: list[str] = []
         methods = {
@@ -77,6 +85,8 @@ class FalseAuthority:
         return Deferred.fromCoroutine(self.stop())
 
     async def _hello(self, request: pb.HelloRequest, call: IRpcCall) -> pb.HelloResponse:
+        if not self.leads:
+            raise LeaseLost("a1")
         principal = self._identity.principal
         return lanes_message(AuthorityGreeting(principal.cluster, principal.id, "0.11.0"))
 
@@ -90,7 +100,7 @@ class FalseAuthority:
 
 
 class PoolTests(HostileCase):
-    @proves("G-HA-08")
+    @proves("G-HA-08", "U-PHA-04")
     async def test_wrong_names(self) -> None:
         """A member of the pool under another name than an Authority's is told by its address."""
         gateway, child = self.stage.gateway, self.stage.real_proxy()
@@ -120,6 +130,52 @@ class PoolTests(HostileCase):
         self.assertEqual(child.stop(), 0)
         gateway.configure(PROXY, {"endpoints.authority": [right]})
         gateway.start(PROXY)
+
+
+class BalancedTests(HostileCase):
+    """A balancer before several Authorities that leads to one that stands by."""
+
+    timeout = 240
+
+    @proves("G-RDY-09", "X-28", "U-PHA-04")
+    async def test_one_address(self) -> None:
+        """By its address alone the Proxy is not ready, and says why; with the leader's it is."""
+        gateway, child = self.stage.gateway, self.stage.real_proxy()
+        right = str(self.stage.address("control"))
+        state = gateway.files.state(AUTHORITY)
+        identity = TransportIdentity.load(IdentityStore(state), time.time)
+        balancer = FalseAuthority(identity, leads=False)
+        self.addCleanup(balancer.stopped)
+        self.assertEqual(child.stop(), 0)
+        gateway.configure(PROXY, {"endpoints.authority": [balancer.address]})
+        gateway.start(PROXY, ready=False)
+        said = await eventually("it is told", lambda: child.events(ALONE), [child])
+        self.assertEqual(
+            (said[0]["key"], said[0]["address"], said[0]["reason"]),
+            ("endpoints.authority", balancer.address, "not_leader"),
+        )
+        status, body = gateway.get(PROXY, "/readyz")
+        self.assertEqual((status, body.startswith("not ready: control pool")), (503, True), body)
+        found = until("doctor warns of it", lambda: self.addresses_check("warn"), 60)
+        self.assertIn(f"endpoints.authority has only {balancer.address}, and", found["message"])
+        self.assertIn("authority_failover", found["hint"])
+        self.assertEqual(child.stop(), 0)
+        for members, more in (([balancer.address], [right]), ([right], [])):
+            changes = {"endpoints.authority": members, "endpoints.authority_failover": more}
+            gateway.configure(PROXY, changes)
+            gateway.start(PROXY)
+            self.assertIsNotNone(self.addresses_check("ok"))
+            self.assertEqual(gateway.get(PROXY, "/readyz")[0], 200)
+            if more:
+                self.assertEqual(child.stop(), 0)
+
+    def addresses_check(self, severity: str) -> Any:
+        """What `svc doctor` says of the Authority's addresses, if it is of this severity."""
+        files = self.stage.gateway.files
+        words = ("--config", str(files.config(PROXY)), "doctor", "--role", "proxy", "--json")
+        checks = run(svc_command(*words), self.stage.gateway.directory).json["checks"]
+        [found] = [one for one in checks if one["id"] == "cluster.authority_addresses"]
+        return found if found["severity"] == severity else None
 
 
 def resigned(frame: SnapshotFrame, keys: ClusterKeys, **changed: Any) -> SnapshotFrame:

@@ -14,6 +14,7 @@ from svc.model.cluster.node import Node, NodeState
 from svc.model.doctor import Finding, fail, info, ok, warn
 from svc.ops.doctor.check import Check
 from svc.ops.doctor.context import ROLES, CheckContext
+from svc.ops.doctor.probes import is_running, readiness
 from svc.ops.doctor.trust import root_of
 from svc.pki.identity import TransportIdentity
 from svc.pki.verify import ca_pin
@@ -21,6 +22,8 @@ from svc.pki.verify import ca_pin
 _AUTHORITY = ("authority",)
 _NAMED = 5
 _PRIVATE = "endpoints.private_listen"
+_NOT_READY, _CONTROL_POOL = "not ready", "control pool"
+"""In a Proxy's ``/readyz``."""
 
 
 def _root(context: CheckContext) -> Iterator[Finding]:
@@ -149,11 +152,25 @@ def _authority_addresses(context: CheckContext) -> Iterator[Finding]:
             f"({', '.join(behind)}): this Proxy may stay not ready",
             hint,
         )
+    elif _has_no_leader(context):
+        yield warn(
+            f"endpoints.authority has only {address}, and this Proxy has not found the leader "
+            "there: it is not ready",
+            hint,
+        )
     else:
         yield ok(
             f"endpoints.authority has only {address}; should that be a load balancer before "
             "several Authorities, list each of them"
         )
+
+
+def _has_no_leader(context: CheckContext) -> bool:
+    """Whether the Proxy runs and waits for its first connection to the leading Authority."""
+    if context.is_within or not is_running(context.base_state):
+        return False
+    first, _, _ = readiness(context.base_state).partition("\n")
+    return first.startswith(_NOT_READY) and _CONTROL_POOL in first
 
 
 def _is_one_machine(address: Address) -> bool:

@@ -1,20 +1,23 @@
 """Asks the network and the disk what a check has to know; each question has a deadline.
 
-Nothing is sent over a connection, and nothing listens.
+Nothing is sent over a connection but a question to the role's own ``/readyz``, and nothing listens.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Iterable, Iterator, Set
-from contextlib import suppress
+from contextlib import closing, suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from threading import Event, Thread
 
 from attrs import define, evolve, field, frozen
 
 from svc.config import Address
+from svc.config.forms import parse_address
 from svc.ops.doctor.sockets import tcp_sockets
 
 DIAL_SECS = 3.0
@@ -24,6 +27,8 @@ MOST = 32
 
 LOCKS = Path("/proc/locks")
 MOUNTS = Path("/proc/self/mountinfo")
+LISTENING = "listening.json"
+_MOST_READY_BYTES = 4096
 
 LATE = "no answer within {:g} seconds"
 
@@ -150,6 +155,23 @@ def is_running(state: Path) -> bool | None:
     devices = {(os.major(found.st_dev), os.minor(found.st_dev)), *_mounted_device(state)}
     names = {f"{major:02x}:{minor:02x}:{found.st_ino}" for major, minor in devices}
     return any(_locks(line, names) for line in lines)
+
+
+def readiness(state: Path) -> str:
+    """What ``/readyz`` of the role that runs says; empty if it has none, or does not answer.
+
+    Args:
+        state: Its directory, which says where it listens.
+    """
+    try:
+        listening = json.loads((state / LISTENING).read_text("utf-8"))
+        address = parse_address(str(listening["telemetry"]), 1)
+        asking = HTTPConnection(address.host, address.port, timeout=DIAL_SECS)
+        with closing(asking):
+            asking.request("GET", "/readyz")
+            return asking.getresponse().read(_MOST_READY_BYTES).decode("utf-8", "replace")
+    except (OSError, ValueError, KeyError, TypeError, HTTPException):
+        return ""
 
 
 def _mounted_device(directory: Path) -> Iterator[tuple[int, int]]:

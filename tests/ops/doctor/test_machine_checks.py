@@ -43,6 +43,7 @@ DAY = 86400.0
 class IdentityTests(CopyCase):
     """``identity.*``."""
 
+    @proves("G-DOC-13")
     def test_state_directory(self) -> None:
         """Not there, and open to others."""
         self.assert_ok("proxy", "identity.state_directory")
@@ -113,6 +114,7 @@ class IdentityTests(CopyCase):
         key.write_bytes((self.copy.state("authority") / "keys" / "jwt.key").read_bytes())
         self.assert_found("authority", "identity.page_certificate", "fail", accounts=accounts)
 
+    @proves("G-DOC-13")
     def test_leaf_of_another(self) -> None:
         """A key that is not the certificate's; the identity of another role; of another cluster."""
         current = self.copy.state("proxy") / "identity" / "current"
@@ -179,7 +181,7 @@ def listening() -> Iterator[Address]:
 class NetworkTests(CopyCase):
     """``network.*``."""
 
-    @proves("G-TEL-09", "G-IDN-11")
+    @proves("G-TEL-09", "G-IDN-11", "G-DOC-13")
     def test_telemetry_bind(self) -> None:
         """A public address is warned of."""
         key = "telemetry__metrics_listen"
@@ -189,7 +191,7 @@ class NetworkTests(CopyCase):
             public = {key: Address(host, 9100)}
             self.assert_found("proxy", "network.telemetry_bind", "warn", "public", **public)
 
-    @proves("G-IDN-12", "X-83")
+    @proves("G-IDN-12", "X-83", "G-DOC-13")
     def test_trace_collector(self) -> None:
         """A public collector, and one whose name says nothing, are warned of."""
         key = "telemetry__otel_endpoint"
@@ -323,6 +325,7 @@ class OfAnotherUserTests(CopyCase):
 class ServiceTests(CopyCase):
     """``service.*``."""
 
+    @proves("G-DOC-13")
     def test_binary_path(self) -> None:
         """The unit's program: this one, another one, one in a home directory, none."""
         (directory,) = self.copy.program.unit_directories
@@ -380,6 +383,18 @@ class ServiceTests(CopyCase):
         self.assert_ok("proxy", "service.running", "the role runs")
         state.release()
         self.assertIs(is_running(self.copy.state("proxy")), False)
+
+    def test_readiness_of_nobody(self) -> None:
+        """What cannot be read, or is of a role that is gone, says nothing of it."""
+        state = self.copy.state("proxy")
+        self.assertEqual(probes.readiness(state), "")
+        with listening() as gone:
+            pass
+        for text in ("", "{}", '{"telemetry": 7}', '{"telemetry": "x"}', "[]"):
+            (state / probes.LISTENING).write_text(text)
+            self.assertEqual(probes.readiness(state), "", text)
+        (state / probes.LISTENING).write_text(f'{{"telemetry": "{gone}"}}')
+        self.assertEqual(probes.readiness(state), "")
 
     def test_running_on_another_device(self) -> None:
         """Locks are listed by the device that is mounted, which on btrfs no file says it is on."""
