@@ -60,8 +60,12 @@ class ICatalogChanges(Interface):
     ) -> Resource:
         """Give it these labels and this way to sign on.  Raises NoSuchRow."""
 
-    def declared_before(ids: Collection[str]) -> frozenset[str]:
-        """Those of these ids under which an operator declared a resource at some time."""
+    def owners_before(ids: Collection[str]) -> Mapping[str, str | None]:
+        """Whose these ids were, as far as they were ever in the catalog.
+
+        The id of the Connector that found the resource last; None: an operator declared one under
+        this id at some time.
+        """
 
     def departed(before: float, limit: int) -> tuple[str, ...]:
         """At most *limit* discovered resources that nobody serves since before *before*."""

@@ -2,7 +2,8 @@
 
 A lease is timed by the monotonic clock: a host clock that is set moves none.  A leader that
 begins knows of no publication: it takes each discovered resource of the catalog as published by
-its Connector just now, by a source without a name, until the Connector publishes itself.
+its Connector just now, by a source without a name, until the Connector publishes itself.  For that
+its Proxies have to find the new leader first, which takes them as long whatever a lease is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from twisted.internet.interfaces import IReactorTime
 
 from svc.messages.discovery import publication_digest
 from svc.model.cluster.scope import PublishedResource
+
+MOVE_SECS = 15.0
+"""So much longer lasts what the catalog had when this leader began: a Proxy needs it to leave an
+Authority that stands still."""
 
 BEFORE = ""
 """The source of what the catalog had when this leader began."""
@@ -63,7 +68,9 @@ class Offers:
 
     def begin(self, node_id: str, resources: Iterable[PublishedResource]) -> None:
         """Take what the catalog has of a Connector as published now."""
-        self._put(SourceKey(node_id, BEFORE), tuple(resources))
+        key = SourceKey(node_id, BEFORE)
+        self._put(key, tuple(resources))
+        self._held[key].renewed_at += MOVE_SECS
 
     def changed_by(self, key: SourceKey, resources: Iterable[PublishedResource]) -> int:
         """How many resources would be others after this publication."""

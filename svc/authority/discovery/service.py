@@ -15,7 +15,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.authority.discovery.offers import Offers, SourceKey
+from svc.authority.discovery.offers import MOVE_SECS, Offers, SourceKey
 from svc.authority.discovery.settling import PublishedIds, signed_resource
 from svc.authority.state.cluster import ClusterState
 from svc.authority.state.recorder import node
@@ -273,7 +273,7 @@ class Discovery:
 
         def old(tx: ITransaction) -> tuple[tuple[str, ...], list[ScopeLease]]:
             # Whoever is there has published to us by then, whatever the table says.
-            is_settled = led > lease_secs
+            is_settled = led > lease_secs + MOVE_SECS
             found = (
                 tx.publications.leases() if is_settled else tx.publications.expired(at - lease_secs)
             )

@@ -2,7 +2,8 @@
 
 An operator's word stands above every Connector's: what was declared under an id, now or at any
 time before, is never a Connector's; labels that a Connector gave select a scope and are told
-apart from those that an operator gave; and who serves an id keeps it while it is offered.
+apart from those that an operator gave; who serves an id keeps it while it is offered; and an id is
+that Connector's who found it, unless an operator's scope names both, it and another one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from svc.model.cluster.onward import NEEDS_ONWARD_AUTH, OnwardAuth
 from svc.model.cluster.resource import Resource, found_by
 from svc.model.cluster.scope import (
     DECLARED,
+    FOUND_BY_PEER,
     ID_RESERVED,
     KIND_DISABLED,
     MODE_REQUIRED,
@@ -68,8 +70,9 @@ class Settled:
 
     @property
     def refusal(self) -> str:
-        """Why nobody's is served though it is offered; empty: it is not offered."""
-        return next((one.refused for one in self.verdicts.values() if one.refused), "")
+        """Why nobody's is served though it is offered; empty: it is not offered by who may."""
+        words = (one.refused for one in self.verdicts.values())
+        return next((word for word in words if word not in ("", FOUND_BY_PEER)), "")
 
 
 @frozen(kw_only=True)
@@ -78,13 +81,18 @@ class SettlementRules:
 
     Attributes:
         scopes: Those in force.
-        nodes: Of each Connector that offers something, as signed records say.
+        nodes: Of each Connector that offers or found something, as signed records say.
         kinds: Enabled here.
     """
 
     scopes: Collection[DiscoveryScope]
     nodes: Mapping[str, Node]
     kinds: Collection[str]
+
+    def are_named(self, scope: DiscoveryScope, node: Node, finder: str) -> bool:
+        """Whether the scope says that *node* may serve what *finder*, by its id, found."""
+        other = self.nodes.get(finder)
+        return scope.names(node) and other is not None and scope.names(other)
 
 
 def settle(
@@ -93,6 +101,7 @@ def settle(
     rules: SettlementRules,
     *,
     reserved: bool = False,
+    finder: str | None = None,
 ) -> Settled:
     """What becomes of one id.
 
@@ -100,6 +109,7 @@ def settle(
         offers: All there are of it, the longest first.
         known: What the catalog holds of it now.
         reserved: An operator declared a resource of this id at some time.
+        finder: Where nothing is known now: the Connector that found a resource of this id last.
     """
     listed = list(offers)
     if known is not None and not known.is_discovered:
@@ -107,12 +117,13 @@ def settle(
     if known is None and reserved:
         return _all_refused(listed, ID_RESERVED)
     holder = None if known is None else known.assigned_to
+    finder = finder if known is None else found_by(known.identity)
     # Stable: among others the longest stays first.
     listed.sort(key=lambda one: one.node_id != holder)
     wanted: WantedResource | None = None
     verdicts: dict[SourceKey, Verdict] = {}
     for offer in listed:
-        found = _admitted(offer, known, rules)
+        found = _admitted(offer, known, rules, finder)
         if isinstance(found, WantedResource) and wanted is not None:
             found = Verdict(found.scope, OWNED_BY_PEER)
         if isinstance(found, Verdict):
@@ -129,9 +140,12 @@ def _all_refused(offers: list[Offer], refused: str) -> Settled:
 
 
 def _admitted(
-    offer: Offer, known: Resource | None, rules: SettlementRules
+    offer: Offer, known: Resource | None, rules: SettlementRules, finder: str | None
 ) -> WantedResource | Verdict:
-    """What the catalog would hold by this offer alone, or why nothing."""
+    """What the catalog would hold by this offer alone, or why nothing.
+
+    Policies name ids: whoever got another's would get what they permit.
+    """
     row, node = offer.resource, rules.nodes.get(offer.node_id)
     if row.kind not in rules.kinds:
         return Verdict(refused=KIND_DISABLED)
@@ -140,7 +154,9 @@ def _admitted(
     scope = first_admitting(rules.scopes, row, node)
     if scope is None:
         return Verdict(refused=NO_SCOPE)
-    is_same = known is not None and found_by(known.identity) == node.id
+    if finder not in (None, node.id) and not rules.are_named(scope, node, finder or ""):
+        return Verdict(scope.name, FOUND_BY_PEER)
+    is_same = known is not None and finder == node.id
     chosen = known.onward_auth if known is not None and is_same else None
     if row.onward_auth is not None and not _is_allowed(scope, row):
         return Verdict(scope.name, ONWARD_AUTH_REFUSED)

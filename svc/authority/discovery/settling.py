@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from attrs import define, field
@@ -56,6 +56,8 @@ class PublishedIds:
 
     Attributes:
         kinds: Enabled here.
+        left: Bytes by which all that Proxies are sent may still grow, given those that each
+            resource takes at least.
         waiting: Ids that are not settled yet, because the store failed.
     """
 
@@ -63,6 +65,7 @@ class PublishedIds:
     rows: DiscoveredRows
     offers: Offers
     kinds: Collection[str]
+    left: Callable[[int], int] = lambda least: MAX_BYTES_OF_ALL
     waiting: set[str] = field(factory=set, init=False)
     _verdicts: dict[SourceKey, dict[str, Verdict]] = field(factory=dict, init=False)
 
@@ -91,13 +94,13 @@ class PublishedIds:
     ) -> tuple[dict[str, Settled], bool, _Room]:
         signed = self.writer.rows(tx)
         offered = {id: self.offers.of(id) for id in ids}
+        known = {id: signed_resource(signed, id) for id in ids}
+        owners = tx.catalog_changes.owners_before([id for id in ids if known[id] is None])
         rules = SettlementRules(
             scopes=signed.scopes(),
-            nodes=self._nodes(signed, {one.node_id for some in offered.values() for one in some}),
+            nodes=self._nodes(signed, _concerned(offered, known, owners)),
             kinds=self.kinds,
         )
-        known = {id: signed_resource(signed, id) for id in ids}
-        reserved = tx.catalog_changes.declared_before([id for id in ids if known[id] is None])
         room = before.copy()  # The transaction may be made again.
         found: dict[str, Settled] = {}
         is_changed = False
@@ -106,7 +109,9 @@ class PublishedIds:
             if isinstance(here, StateUnsigned):
                 found[id] = _refused(offered[id], STATE_UNSIGNED)
                 continue
-            settled = settle(offered[id], here, rules, reserved=id in reserved)
+            owner = owners.get(id)
+            is_reserved = id in owners and owner is None
+            settled = settle(offered[id], here, rules, reserved=is_reserved, finder=owner)
             wanted = settled.wanted
             if wanted is not None and not room.take(wanted, here):
                 settled = _refused(offered[id], CATALOG_FULL)
@@ -143,7 +148,7 @@ class PublishedIds:
         return found
 
     def _room(self) -> _Room:
-        room = _Room()
+        room = _Room(self.left(_WITHOUT_LABELS))
         for one in self.writer.cache.state.catalog.values():
             finder = found_by(one.identity) if one.is_discovered else None
             if finder is not None:
@@ -205,8 +210,13 @@ class PublishedIds:
 
 @define
 class _Room:
-    """What the discovered resources of each Connector take in the catalog: how many, and bytes."""
+    """What the discovered resources of each Connector take in the catalog: how many, and bytes.
 
+    Attributes:
+        left: Bytes that are left for all of them, beside what is not discovered.
+    """
+
+    left: int
     count: Counter[str] = field(factory=Counter)
     bytes: Counter[str] = field(factory=Counter)
 
@@ -217,7 +227,7 @@ class _Room:
 
     def copy(self) -> _Room:
         """Another one with the same in it."""
-        return _Room(self.count.copy(), self.bytes.copy())
+        return _Room(self.left, self.count.copy(), self.bytes.copy())
 
     def take(self, wanted: WantedResource, known: Resource | None) -> bool:
         """Take the place of a resource that is added or changed; False: there is none.
@@ -232,10 +242,24 @@ class _Room:
         if count and (self.count[node_id] >= MAX_OF_NODE or self.count.total() >= MAX_OF_ALL):
             return False
         is_much = self.bytes[node_id] + size > MAX_BYTES_OF_NODE
-        if size > 0 and (is_much or self.bytes.total() + size > MAX_BYTES_OF_ALL):
+        is_much = is_much or self.bytes.total() + size > MAX_BYTES_OF_ALL
+        if size > 0 and (is_much or size > self.left):
             return False
+        self.left -= size
         self.add(node_id, count, size)
         return True
+
+
+def _concerned(
+    offered: Mapping[str, Sequence[Offer]],
+    known: Mapping[str, Resource | StateUnsigned | None],
+    owners: Mapping[str, str | None],
+) -> set[str]:
+    """Every Connector whose name matters: those that offer something, and those that found it."""
+    found = {one.node_id for some in offered.values() for one in some}
+    found |= {owner for owner in owners.values() if owner is not None}
+    here = (one for one in known.values() if isinstance(one, Resource))
+    return found | {finder for one in here if (finder := found_by(one.identity)) is not None}
 
 
 def _bytes_of(labels: Mapping[str, str]) -> int:

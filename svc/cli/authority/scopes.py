@@ -39,7 +39,8 @@ def scopes() -> None:
     multiple=True,
     type=WORD,
     metavar="NODE",
-    help="Only what this Connector discovers, by name or id; may be repeated.",
+    help="Only what this Connector discovers, by name or id; may be repeated.  One of those named "
+    "may serve what another one found before.",
 )
 @click.option(
     "--id-prefix", type=WORD, metavar="TEXT", help="Only resources whose id begins with TEXT."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 
 from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
@@ -36,12 +37,14 @@ class SourcePublication:
         waits: After refusals of this source alone.
         due: When its lease is to be renewed, by the monotonic clock.
         not_before: When a change may be told, after a refusal; likewise.
+        renew_secs: How often the lease is to be renewed, as the Authority last said.
     """
 
     source: WatchedSource
     waits: Backoff
     due: float = 0.0
     not_before: float = 0.0
+    renew_secs: float = field(default=inf, init=False)
     told: tuple[PublishedResource, ...] | None = field(default=None, init=False)
     digest: bytes = field(default=b"", init=False)
     refused: dict[str, str] = field(factory=dict, init=False)
@@ -94,7 +97,9 @@ class Publisher:
         try:
             await self._publish_all(due)
         except SvcError as failed:
-            self._not_before = self._again(self.waits, failed)
+            # Whoever waited for longer would lose the leases that last.
+            longest = min(one.renew_secs for one in self.publications)
+            self._not_before = self._again(self.waits, failed, longest)
         else:
             self.waits.reset()
 
@@ -113,7 +118,7 @@ class Publisher:
                 except SvcError as refusal:
                     if isinstance(refusal, Unavailable) or refusal.fault is Fault.DEADLINE:
                         raise
-                    again = self._again(one.waits, refusal, one.source.name)
+                    again = self._again(one.waits, refusal, one.renew_secs, one.source.name)
                     if is_renewal:
                         one.due = again
                     else:
@@ -124,7 +129,9 @@ class Publisher:
         finally:
             await channel.close()
 
-    def _again(self, waits: Backoff, failed: SvcError, source: str | None = None) -> float:
+    def _again(
+        self, waits: Backoff, failed: SvcError, longest: float, source: str | None = None
+    ) -> float:
         """Log a failure; when to try again."""
         _log.warn(
             "what was discovered is not published; it is tried again",
@@ -132,7 +139,7 @@ class Publisher:
             text=failed.text,
             **({} if source is None else {"source": source}),
         )
-        return self.clock.seconds() + max(waits.next(), failed.retry_after or 0.0)
+        return self.clock.seconds() + max(waits.next(longest), failed.retry_after or 0.0)
 
     async def _publish(
         self, channel: IRpcChannel, one: SourcePublication, *, is_renewal: bool
@@ -146,7 +153,8 @@ class Publisher:
         if answer is None or answer.again:
             answer = await self._ask(channel, PublishAsk(one.source.name, rows))
         one.told, one.digest = rows, answer.digest
-        one.due = self.clock.seconds() + answer.lease_secs / 3
+        one.renew_secs = answer.lease_secs / 3
+        one.due = self.clock.seconds() + one.renew_secs
         self._tell(one, answer)
         if is_changed:
             _log.info("published what was discovered", source=one.source.name, resources=len(rows))

@@ -89,11 +89,15 @@ class DiscoveryScope:
             self.origin,
         )
 
+    def names(self, node: Node) -> bool:
+        """Whether it says of this very Connector that it publishes into it."""
+        return node.name in self.connectors or node.id in self.connectors
+
     def admits(self, row: PublishedResource, node: Node) -> bool:
         """Whether a resource that this Connector found is of this scope."""
         return (
             row.kind in self.kinds
-            and (not self.connectors or node.name in self.connectors or node.id in self.connectors)
+            and (not self.connectors or self.names(node))
             and row.id.startswith(self.id_prefix)
             and self.match_labels.items() <= row.labels.items()
         )
@@ -189,6 +193,7 @@ NO_SCOPE = "no_scope"
 DECLARED = "declared"
 ID_RESERVED = "id_reserved"
 OWNED_BY_PEER = "resource_owned_by_peer"
+FOUND_BY_PEER = "found_by_peer"
 ONWARD_AUTH_REFUSED = "onward_auth_refused"
 KIND_DISABLED = "kind_disabled"
 MODE_REQUIRED = "mode_required"
@@ -202,6 +207,9 @@ REFUSALS: Mapping[str, str] = MappingProxyType(
         ID_RESERVED: "an operator declared a resource with this id before; declare it again, or "
         "have its source give it another id",
         OWNED_BY_PEER: "another Connector serves a resource with this id",
+        FOUND_BY_PEER: "another Connector found a resource with this id before; to let this one "
+        "serve it, name both in the scope: svc authority scopes set NAME --connector A "
+        "--connector B",
         ONWARD_AUTH_REFUSED: "its scope does not allow the onward_auth that its source names",
         KIND_DISABLED: "its kind is not enabled at the Authority ([plugins].kinds)",
         MODE_REQUIRED: "choose how its target is signed on to: svc authority resources set ID "

@@ -12,7 +12,7 @@ from zope.interface import implementer
 from svc.errors import NoSuchRow
 from svc.interfaces.discovered import ICatalogChanges, IPublications, IScopes
 from svc.model.cluster.onward import OnwardAuth
-from svc.model.cluster.resource import Resource
+from svc.model.cluster.resource import Resource, found_by
 from svc.model.cluster.scope import DiscoveryScope, PublishedRow, ScopeLease, ScopeOrigin
 from svc.store.sql.catalog import Catalog
 from svc.store.sql.columns import RowColumns, RowInsert, words
@@ -191,15 +191,18 @@ class CatalogChanges:
             write_all(self._db, "resource_labels (resource_id, name, value)", given)
         return evolve(known, labels=dict(labels), onward_auth=onward_auth, revision=revision)
 
-    def declared_before(self, ids: Collection[str]) -> frozenset[str]:
-        found: set[str] = set()
+    def owners_before(self, ids: Collection[str]) -> Mapping[str, str | None]:
+        found: dict[str, str | None] = {}
         for part in parts(ids):
             sql = (
-                f"SELECT DISTINCT resource_id FROM resource_identities"
-                f" WHERE resource_id IN ({marks(len(part))}) AND identity NOT LIKE 'found.%'"
+                f"SELECT resource_id, identity FROM resource_identities"
+                f" WHERE resource_id IN ({marks(len(part))})"
+                f" ORDER BY retired_at IS NULL, retired_at"
             )
-            found.update(row[0] for row in self._db.all(sql, *part))
-        return frozenset(found)
+            for resource_id, identity in self._db.all(sql, *part):
+                if found.get(resource_id, "") is not None:
+                    found[resource_id] = found_by(identity)
+        return found
 
     def departed(self, before: float, limit: int) -> tuple[str, ...]:
         sql = (

@@ -16,6 +16,8 @@ from svc.model.cluster.resource import Resource, ResourceSource, found_identity
 from svc.model.cluster.scope import DiscoveryScope, PublishedRow, ScopeLease, ScopeOrigin
 from svc.testing.contracts.facets import NODE, registered_nodes
 
+OTHER = "o" * 26
+
 
 class DiscoveredContract:
     """One test a promise; ``self.store`` is open and empty."""
@@ -102,6 +104,16 @@ class DiscoveredContract:
             identity=found_identity(NODE.id, "x1"),
         )
 
+        def found_again(tx: ITransaction) -> None:
+            """The one id by two Connectors, the other also declared."""
+            for at, finder in enumerate((NODE.id, OTHER)):
+                one = evolve(found, id="r4", identity=found_identity(finder, f"x{at + 2}"))
+                tx.catalog.add(evolve(one, assigned_to=None), 10.0 + at)
+                tx.catalog.remove("r4", 10.5 + at)
+            late = Resource("r2", "tcp", identity=found_identity(NODE.id, "x4"))
+            tx.catalog.add(late, 3.0)
+            tx.catalog.remove("r2", 4.0)
+
         def change(tx: ITransaction) -> Any:
             registered_nodes(tx)
             added = tx.catalog.add(found, 1.0)
@@ -110,13 +122,14 @@ class DiscoveredContract:
             after = tx.catalog.get("r1")
             tx.catalog.add(Resource("r2", "tcp", identity="old"), 1.0)
             tx.catalog.remove("r2", 2.0)
-            declared = tx.catalog_changes.declared_before(["r1", "r2", "r3"])
+            found_again(tx)
+            owners = tx.catalog_changes.owners_before(["r1", "r2", "r3", "r4"])
             tx.catalog.assign("r1", None, 5.0)
             departed = [tx.catalog_changes.departed(at, 9) for at in (5.0, 5.1)]
-            return added, before, described, after, declared, departed
+            return added, before, described, after, owners, departed
 
         told = await self.store.run("describe", change)
-        added, before, described, after, declared, departed = told
+        added, before, described, after, owners, departed = told
         self.assertEqual(before, (added, (added,)))
         self.assertEqual(
             (added.source, added.onward_auth), (ResourceSource.DISCOVERED, OnwardAuth.CERTIFICATE)
@@ -125,7 +138,7 @@ class DiscoveredContract:
         self.assertEqual((after.labels, after.onward_auth), ({"b": "2"}, None))
         self.assertEqual((after.assigned, after.source), (added.assigned, added.source))
         self.assertGreater(after.revision, added.revision)
-        self.assertEqual(declared, {"r2"})
+        self.assertEqual(owners, {"r1": NODE.id, "r2": None, "r4": OTHER})
         self.assertEqual(departed, [(), ("r1",)])
         with self.assertRaises(NoSuchRow):
             await self.store.run(

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.discovery.offers import SourceKey
+from svc.authority.discovery.offers import MOVE_SECS, SourceKey
 from svc.authority.discovery.scopes import ScopeAdmin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.state.recorder import operator
 from svc.messages.discovery import PublishAsk, publication_digest
 from svc.model.cluster.node import Node
-from svc.model.cluster.resource import Resource
+from svc.model.cluster.resource import Resource, found_by
 from svc.model.cluster.scope import DiscoveryScope, PublishedResource, first_admitting
 from svc.model.principal import Role
 from svc.proto.gate.v1 import admin_pb2 as pb
@@ -31,6 +31,7 @@ SCOPES = (
     pb.Scope(kinds=["ssh"], onward_auth=["certificate", "stored_key"]),
     pb.Scope(kinds=["tcp"], connectors=["conn1"], match_labels={"tier": "x"}),
     pb.Scope(kinds=["tcp", "web"], id_prefix="r1"),
+    pb.Scope(kinds=["tcp", "ssh"], onward_auth=["stored_key"], connectors=["conn1", "conn2"]),
 )
 ME = operator(0)
 ROWS = st.dictionaries(
@@ -64,6 +65,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.scopes: dict[str, DiscoveryScope] = {}
         self.declared = {"db1"}
         self.reserved = {"db1"}
+        self.finders: dict[str, str] = {}
         self.lead()
 
     def lead(self) -> None:
@@ -176,7 +178,9 @@ class LeaseMachine(RuleBasedStateMachine):
         for one in self.live().values():
             known = self.expected(one.id)
             assert known is not None and one.assigned_to is not None
-            rows = before.setdefault((one.assigned_to, ""), Published({}, self.now)).rows
+            rows = before.setdefault(
+                (one.assigned_to, ""), Published({}, self.now + MOVE_SECS)
+            ).rows
             rows[one.id] = known[1]
         self.model = before
         self.lead()
@@ -207,7 +211,8 @@ class LeaseMachine(RuleBasedStateMachine):
             row = published.rows.get(id)
             node = next(one for one in self.nodes if one.id == node_id)
             scope = None if row is None else first_admitting(self.scopes.values(), row, node)
-            if row is not None and scope is not None and row.kind in KINDS:
+            is_theirs = scope is not None and self.may_have(id, node, scope)
+            if row is not None and scope is not None and row.kind in KINDS and is_theirs:
                 live = self.live().get(id)
                 if live is not None and row.kind == live.kind:
                     found[node_id] = row, scope
@@ -219,6 +224,27 @@ class LeaseMachine(RuleBasedStateMachine):
         holder = next(iter(found)) if live is None else live.assigned_to
         row, scope = found.get(holder or "", next(iter(found.values())))
         return set(found), row, scope
+
+    def may_have(self, id: str, node: Node, scope: DiscoveryScope) -> bool:
+        """Whether a Connector may have an id that another one found."""
+        finder = self.finders.get(id, node.id)
+        other = next(one for one in self.nodes if one.id == finder)
+        return finder == node.id or (scope.names(node) and scope.names(other))
+
+    @invariant()
+    def found_by_whoever_may_have_it(self) -> None:
+        """An id goes from one Connector to another only where a scope names both."""
+        if not hasattr(self, "house"):
+            return
+        for one in self.house.state_cache.state.catalog.values():
+            finder = found_by(one.identity)
+            if finder is None:
+                continue
+            before = self.finders.get(one.id, finder)
+            pair = [node for node in self.nodes if node.id in (before, finder)]
+            names = [all(map(scope.names, pair)) for scope in self.scopes.values()]
+            assert before == finder or any(names), (one, before, self.scopes)
+            self.finders[one.id] = finder
 
     @invariant()
     def served_as_expected(self) -> None:

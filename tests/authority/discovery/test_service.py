@@ -8,6 +8,7 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.discovery.offers import MOVE_SECS
 from svc.authority.discovery.scopes import ScopeAdmin
 from svc.authority.discovery.service import KEPT_SECS
 from svc.authority.registry.admission import divide
@@ -127,11 +128,40 @@ class PublishTests(ServiceCase):
         self.assertNotIn("r1", self.house.state_cache.state.catalog)
         self.assertEqual(self.events("r1")[-1], "resource.remove:departed")
 
-    def test_another_that_finds_it(self) -> None:
-        """Who has an id keeps it; whoever takes over is another resource with another identity."""
+    def second(self) -> Node:
+        """Another Connector."""
         holder = self.house.node(Role.CONNECTOR, "conn2")
         self.house.refresh()
-        second = self.house.row(holder)
+        return self.house.row(holder)
+
+    def test_an_id_stays_its_finder_s(self) -> None:
+        """Without an operator's word no other Connector ever gets it, however long it is gone."""
+        second = self.second()
+        self.publish(row("r1"))
+        first = self.known("r1")
+        self.assertEqual(self.publish(row("r1"), node=second), {"r1": "found_by_peer"})
+        self.publish()
+        self.assertIsNone(self.known("r1").assigned_to)
+        self.assertEqual(self.events("r1"), ["resource.add", "resource.depart:withdrawn"])
+        self.house.clock.advance(KEPT_SECS + 1)
+        self.assertEqual(self.publish(row("r1"), node=second), {"r1": "found_by_peer"})
+        self.look()
+        self.assertNotIn("r1", self.house.state_cache.state.catalog)
+        self.lead()
+        self.assertEqual(self.publish(row("r1"), node=second), {"r1": "found_by_peer"})
+        self.house.run(lambda tx: tx.nodes.revoke(self.node.id, 9.0))
+        self.house.refresh()
+        for named in (["conn2"], ["conn1", "nobody"]):
+            self.scope("lab", kinds=["tcp"], connectors=named)
+            self.assertNotIn("r1", self.house.state_cache.state.catalog, named)
+        self.scope("lab", kinds=["tcp"], connectors=["conn2", self.node.id])
+        self.assertEqual(self.known("r1").assigned_to, second.id)
+        self.assertNotEqual(self.known("r1").identity, first.identity)
+
+    def test_another_that_finds_it(self) -> None:
+        """Who has an id keeps it; another, named with it, takes over with another identity."""
+        second = self.second()
+        self.scope("lab", kinds=["tcp"], connectors=["conn1", "conn2"])
         self.publish(row("r1"))
         first = self.known("r1")
         self.assertEqual(self.publish(row("r1"), node=second), {"r1": "resource_owned_by_peer"})
@@ -289,8 +319,9 @@ class PublishTests(ServiceCase):
         self.lead()
         ask = PublishAsk("rack", unchanged=publication_digest((row("r1"), row("r2"))))
         self.assertTrue(value_of(self.discovery.publish(ask, self.node)).again)
-        self.look(LEASE_SECS - 10)
+        self.look(LEASE_SECS + MOVE_SECS - 10)
         self.publish(row("r1"))
+        self.assertEqual(self.known("r2").assigned_to, self.node.id)
         self.look(20)
         self.assertEqual(
             (self.known("r1").identity, self.known("r1").assigned_to), (identity, self.node.id)
@@ -304,7 +335,7 @@ class PublishTests(ServiceCase):
             f"INSERT INTO scope_rows VALUES ('{self.node.id}', 'old', 'r9', 'tcp', '{{}}', '',"
             " 'no_scope', 1.0)",
         )
-        self.look(LEASE_SECS)
+        self.look(LEASE_SECS + MOVE_SECS)
         self.assertEqual(self.listed()["r9"].state, "not_in_catalog")
         self.look(10)
         self.assertNotIn("r9", self.listed())

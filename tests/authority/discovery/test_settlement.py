@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -12,9 +13,10 @@ from svc.errors import Malformed
 from svc.model.cluster.labels import DISCOVERED
 from svc.model.cluster.node import Leaf, Node, NodeState
 from svc.model.cluster.onward import OnwardAuth
-from svc.model.cluster.resource import Resource, ResourceSource, found_identity
+from svc.model.cluster.resource import Resource, ResourceSource, found_by, found_identity
 from svc.model.cluster.scope import (
     DECLARED,
+    FOUND_BY_PEER,
     ID_RESERVED,
     KIND_DISABLED,
     MODE_REQUIRED,
@@ -57,7 +59,7 @@ SCOPES = st.builds(
     name=st.sampled_from(["a", "b", "c"]),
     kinds=st.lists(st.sampled_from(["ssh", "tcp", "web"]), min_size=1, unique=True).map(tuple),
     onward_auth=st.lists(st.sampled_from(list(OnwardAuth)), unique=True).map(tuple),
-    connectors=st.sampled_from([(), ("n1",), ("name-n2",)]),
+    connectors=st.sampled_from([(), ("n1",), ("name-n2",), ("n1", "name-n2"), ("n2", "gone")]),
     id_prefix=st.sampled_from(["", "r", "q"]),
     match_labels=LABELS,
     labels=LABELS,
@@ -97,17 +99,24 @@ class SettlementTests(SynchronousTestCase):
     """Properties that hold whatever Connectors say."""
 
     @settings(max_examples=examples(1000), deadline=None)
-    @given(OFFERS, KNOWN, st.lists(SCOPES, unique_by=lambda one: one.name), st.booleans())
+    @given(
+        OFFERS,
+        KNOWN,
+        st.lists(SCOPES, unique_by=lambda one: one.name),
+        st.booleans(),
+        st.sampled_from([None, "n1", "n2", "gone", "unknown"]),
+    )
     def test_properties(
         self,
         offers: list[Offer],
         known: Resource | None,
         scopes: list[DiscoveryScope],
         reserved: bool,
+        finder: str | None,
     ) -> None:
         """An operator's word stands above a Connector's, and each who offers is told."""
         rules = SettlementRules(scopes=scopes, nodes=NODES, kinds={"ssh", "tcp"})
-        settled = settle(offers, known, rules, reserved=reserved)
+        settled = settle(offers, known, rules, reserved=reserved, finder=finder)
         self.assertEqual(settled.verdicts.keys(), {one.key for one in offers})
         wanted = settled.wanted
         is_declared = known is not None and not known.is_discovered
@@ -135,7 +144,12 @@ class SettlementTests(SynchronousTestCase):
         }
         if known is not None and known.assigned_to in admitted:
             self.assertEqual(wanted.node_id, known.assigned_to)
-        again = settle(reversed(offers), known, rules, reserved=reserved)
+        before = finder if known is None else found_by(known.identity)
+        if before not in (None, wanted.node_id):
+            other = NODES.get(before or "")
+            self.assertTrue(scope.names(NODES[wanted.node_id]))
+            self.assertTrue(other is not None and scope.names(other))
+        again = settle(reversed(offers), known, rules, reserved=reserved, finder=finder)
         if len({(one.since, one.node_id) for one in offers}) == len(offers) < 2:
             self.assertEqual(again.wanted, wanted)
 
@@ -167,6 +181,8 @@ class SettlementTests(SynchronousTestCase):
         self.assertEqual(verdict("ssh", onward_auth=OnwardAuth.PASSTHROUGH), ONWARD_AUTH_REFUSED)
         self.assertEqual(verdict("tcp", onward_auth=OnwardAuth.CERTIFICATE), ONWARD_AUTH_REFUSED)
         self.assertEqual(verdict("ssh", found), MODE_REQUIRED)
+        theirs = evolve(found, identity=found_identity("n2", "x"))
+        self.assertEqual(verdict("ssh", theirs), FOUND_BY_PEER)
         row = Offer(SourceKey("n1", "s"), PublishedResource("r1", "tcp"), 1.0)
         nothing = settle([row], None, SettlementRules(scopes=[], nodes=NODES, kinds={"tcp"}))
         self.assertEqual(nothing.refusal, NO_SCOPE)

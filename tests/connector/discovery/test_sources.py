@@ -238,6 +238,21 @@ class PublisherTests(SourceCase):
         self.publish(self.answer(), seconds=0.6)
         self.assertEqual(self.line.closed, 3)
 
+    def test_away_for_long(self) -> None:
+        """However long it was away: it is tried as often as the lease has to be renewed."""
+        self.look([found("r1")])
+        short = PublishAnswer(lease_secs=6, digest=publication_digest(self.source.published))
+        self.publish(short)
+        for seconds in (2, *[1] * 20):
+            self.clock.advance(seconds)
+            self.line.answers = [Unavailable("away", reason="away")]
+            self.successResultOf(Deferred.fromCoroutine(self.publisher.look()))
+        asked = len(self.line.asked)
+        self.assertGreaterEqual(asked, 1 + 22 // 2)
+        self.line.answers = [short]
+        self.publish(seconds=2)
+        self.assertEqual(len(self.line.asked), asked + 1)
+
     def test_a_change_that_is_refused(self) -> None:
         """While it waits, what was published before is renewed: nothing of that departs."""
         self.look([found("r1")])
