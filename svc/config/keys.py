@@ -363,7 +363,8 @@ def _roles() -> tuple[Key, ...]:
         Key(
             "proxy.tls.cert",
             f.PATH,
-            "A certificate of your own for the public listener.",
+            "Reserved for a certificate of your own: the public listener shows the Proxy's, which "
+            "everybody who calls checks against the cluster's root.",
             roles=_PROXY,
             later=True,
         ),
@@ -414,7 +415,7 @@ def _roles() -> tuple[Key, ...]:
             "discovery.lease_secs",
             _SECS,
             "For how long what a Connector published holds; the Connector renews it three times "
-            "as often.",
+            "as often. After another Authority began to lead, 15 seconds longer.",
             default=90,
             roles=_AUTHORITY,
         ),
@@ -473,7 +474,8 @@ def _client() -> tuple[Key, ...]:
         Key(
             "client.native_port_offset",
             f.whole(0, 60000),
-            "Added to a kind's native port to make the local one.",
+            "Added to a kind's native port to make the local one; 0: it is the native port, of "
+            "which one below 1024 needs a privilege.",
             default=10000,
             roles=("client",),
         ),
@@ -481,7 +483,7 @@ def _client() -> tuple[Key, ...]:
             "client.direct_lane_after",
             f.whole(0, 1 << 50),
             "Bytes that an opaque session carries before it asks its Proxy for a direct lane; "
-            "it asks sooner if it has carried 64 messages.",
+            "it asks sooner if it has carried 64 messages; 0: with its first bytes.",
             default=1 << 20,
             roles=("client",),
         ),
@@ -540,7 +542,7 @@ def _wire() -> tuple[Key, ...]:
             f.seconds(0, 3600),
             "Minimum time between pings of a caller to whom nothing is sent; the third ping "
             "that comes too early closes the connection with `too_many_pings`. Keep it below "
-            "every peer's `tunnel.keepalive_secs`.",
+            "every peer's `tunnel.keepalive_secs`; 0: any time.",
             default=5,
             roles=NODES,
         ),
@@ -700,7 +702,7 @@ def _limits() -> tuple[Key, ...]:
         Key(
             "limits.drain_secs",
             f.seconds(0, 3600),
-            "How long a stopping role waits for open sessions.",
+            "How long a stopping role waits for open sessions; 0: not at all.",
             default=30,
             roles=NODES,
         ),
@@ -905,7 +907,7 @@ def _recordings() -> tuple[Key, ...]:
             "recordings.command_max_bytes",
             f.whole(0, 1 << 34),
             "How much of the output of one command without a terminal is recorded, in bytes; the "
-            "rest passes and is only counted.",
+            "rest passes and is only counted; 0: nothing of it is recorded.",
             default=1 << 20,
             roles=_CONNECTOR,
             reloads=True,

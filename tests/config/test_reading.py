@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +14,13 @@ from attrs import fields
 from attrs.exceptions import FrozenInstanceError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 import svc.plugins
 from svc.config import Address, ConfigErrors, RoleSettings, load_settings, read_settings
 from svc.config.forms import parse_address, parse_otel_endpoint
-from svc.config.keys import KEYS, ROLES
+from svc.config.keys import KEYS, ROLES, Key
 from svc.errors import ConfigError
 from tests.config.malformed import GOOD
 from tests.support.proof import proves
@@ -31,6 +33,16 @@ def _paths(path: str, value: Any) -> Iterator[str]:
         return
     for inner in fields(type(value)):
         yield from _paths(f"{path}.{inner.name}", getattr(value, inner.name))
+
+
+def _takes_zero(key: Key) -> bool:
+    if isinstance(key.default, bool):
+        return False
+    try:
+        key.form.check(TypeAdapter(key.form.toml).validate_python(0, strict=True))
+    except (ValidationError, ValueError):
+        return False
+    return True
 
 
 class ValueTests(SynchronousTestCase):
@@ -82,6 +94,13 @@ class ValueTests(SynchronousTestCase):
         found = read_settings("", "client")
         with self.assertRaises(FrozenInstanceError):
             found.profile = "x"  # type: ignore[misc]
+
+    @proves("X-68")
+    def test_what_zero_means(self) -> None:
+        """Zero is off here, at once there: each key that takes it says which; others refuse it."""
+        taken = {key.path for key in KEYS if _takes_zero(key)}
+        self.assertEqual(taken, {key.path for key in KEYS if re.search(r"[;(] ?0: ", key.meaning)})
+        self.assertLessEqual({"doctor.check_interval_secs", "client.native_port_offset"}, taken)
 
     def test_every_key_reaches_its_field(self) -> None:
         """Each key of this build has a field of its name, and no field is without a key."""

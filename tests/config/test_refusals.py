@@ -122,7 +122,7 @@ class SecretTests(SynchronousTestCase):
         secret = f"postgresql://svc:{CANARY}@db.example/svc"
         self.assertEqual(self.store(named, {"SVC_STORE_URL": f'"{secret}"'}), [])
 
-    @proves("G-OPEN-80")
+    @proves("G-OPEN-80", "X-39")
     def test_line_that_does_not_parse(self) -> None:
         """A line that is no TOML is told by its number and its key, a wrong type by its key."""
         twice = "config: line 5, key profile: a key or table is defined twice"
@@ -191,7 +191,7 @@ class StateDirectoryTests(SynchronousTestCase):
         text = GOOD["proxy"].replace("/tmp/none", "/var/lib/svc/proxy/")
         self.assertIsNone(refused("proxy", text, {"STATE_DIRECTORY": "/var/lib/svc/proxy"}))
 
-    @proves("G-OPEN-70")
+    @proves("G-OPEN-70", "X-60")
     def test_unit_with_another_directory(self) -> None:
         """A unit may provide the role's own directory and those below it, and no other."""
         for role in ("authority", "proxy", "connector", "all"):

@@ -58,7 +58,7 @@ class AddressTests(SynchronousTestCase):
 
 
 class PortTests(SynchronousTestCase):
-    @proves("G-LIM-04", "X-66")
+    @proves("G-LIM-04", "X-66", "X-68")
     def test_offset(self) -> None:
         """The offset is added to every native port: 22 is 10022, 5432 is 15432."""
         self.assertEqual(next(ports("c1", "a", 22, 10000)), 10022)
