@@ -33,8 +33,13 @@ from svc.proto.gate.v1 import control_pb2 as pb
 SNAPSHOT_METHOD = "/gate.v1.Control/Snapshot"
 
 MAX_BUNDLE_BYTES = 32 * 1024 * 1024
+"""Of a bundle that an Authority lets its rows make, and of what is signed."""
+
 MAX_FRAME_BYTES = 2 * MAX_BUNDLE_BYTES
 """Of a frame with a bundle, and with what is signed."""
+
+MAX_SENT_BYTES = MAX_FRAME_BYTES - 8 * 1024 * 1024
+"""Of a bundle that is sent at all: rows of an earlier version may have made a longer one."""
 
 MAX_EPOCH = (1 << 53) - 1
 MAX_SERVED_BY_PEERS = 100_000

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import define, field, frozen
+from twisted.logger import Logger
 
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.state.cluster import ClusterState
 from svc.errors import Denied
-from svc.messages.snapshot import Revocation
+from svc.messages.snapshot import MAX_BUNDLE_BYTES, MAX_SENT_BYTES, Revocation
 from svc.model.cluster.agent import DISABLED_OWNER, require_agent
 from svc.model.cluster.node import NodeState
 from svc.model.cluster.person import DISABLED_PERSON, PersonState
@@ -17,6 +18,8 @@ from svc.model.principal import NODE_ROLES, Principal, Role
 from svc.policy.bundle import PolicyBundle, diff, encode_bundle, encode_delta
 from svc.policy.engine import CompiledPolicy
 from svc.runtime.threads import InThread
+
+_log = Logger(namespace="svc_authority")
 
 
 @frozen
@@ -35,12 +38,19 @@ class PolicyPublisher:
     Attributes:
         in_thread: Runs what takes long with many entities.
         applied: Told the version of each engine that came into force.
+        most: Bytes of a bundle past which changes are refused, and an error is logged.
+        most_sent: Bytes past which Proxies stay with the bundle before, which stays fresh.
+        size: Revision and bytes of the newest bundle, sent or not; zeros while there is none.
     """
 
     cluster: str
     publisher: SnapshotPublisher
     in_thread: InThread
     applied: Callable[[int], object]
+    most: int = MAX_BUNDLE_BYTES
+    most_sent: int = MAX_SENT_BYTES
+    size: tuple[int, int] = (0, 0)
+    _is_much: bool = False
     _bundle: PolicyBundle | None = None
     _revocations: tuple[Revocation, ...] = ()
     _certificates: tuple[bytes, ...] = ()
@@ -52,16 +62,33 @@ class PolicyPublisher:
         """
         old = self._bundle
         made = await self.in_thread(lambda: _made(engine, text, old))
-        self._bundle = made.bundle
-        self.publisher.publish(
-            made.data,
-            engine.version,
-            engine.revision,
-            self._revocations,
-            made.delta,
-            certificates=self._certificates,
-        )
+        self.size = engine.revision, len(made.data)
+        if self._is_sent(len(made.data)):
+            self._bundle = made.bundle
+            self.publisher.publish(
+                made.data,
+                engine.version,
+                engine.revision,
+                self._revocations,
+                made.delta,
+                certificates=self._certificates,
+            )
         self.applied(engine.version)
+
+    def _is_sent(self, size: int) -> bool:
+        """Whether Proxies can be sent so much; what is more than it may be is logged once."""
+        is_much = size > self.most
+        if is_much and not self._is_much:
+            _log.error(
+                "people, groups, resources and policy take more than a Proxy is sent; remove what "
+                "is not needed",
+                reason="bundle_full",
+                bytes=size,
+                most=self.most,
+                sent=size <= self.most_sent,
+            )
+        self._is_much = is_much
+        return size <= self.most_sent
 
     def facts_changed(self, facts: ClusterState) -> None:
         """The revocations may have changed; publish them without waiting for a new engine."""

@@ -92,6 +92,7 @@ class Recorder:
     ledger: StateLedger
     key: OriginKey
     _checks: list[Callable[[ITransaction], object]] = field(factory=list)
+    _bounds: list[Callable[[ITransaction, Sequence[StateEntry]], object]] = field(factory=list)
 
     def on_people_changed(self, check: Callable[[ITransaction], object]) -> None:
         """Call *check* in each transaction that changes people or groups, once that is recorded.
@@ -99,6 +100,15 @@ class Recorder:
         What it raises undoes the transaction.
         """
         self._checks.append(check)
+
+    def on_rows_changed(
+        self, check: Callable[[ITransaction, Sequence[StateEntry]], object]
+    ) -> None:
+        """Call *check* with the protected rows that a record says are changed, in its transaction.
+
+        What it raises undoes the transaction.
+        """
+        self._bounds.append(check)
 
     def sign_with(self, key: OriginKey) -> None:
         """Sign with a newer key from now on."""
@@ -152,9 +162,8 @@ class Recorder:
             tx.state.append(change.n, row.seq, key.key_id, signature, key.certificate)
             uid, proxy_id = fields.get("session_uid"), details.get("proxy_id")
             self.ledger.remember(row.hash, about_session(change, uid, proxy_id))
-            if event is not STATE_ADOPT and not PEOPLE.isdisjoint(one.sort for one in state):
-                for check in self._checks:
-                    check(tx)
+            if event is not STATE_ADOPT:
+                self._check(tx, state)
         return row
 
     def sealed(
@@ -177,6 +186,13 @@ class Recorder:
             **fields,
         )
         return self.sealer.seal(record)
+
+    def _check(self, tx: ITransaction, state: Sequence[StateEntry]) -> None:
+        for bound in self._bounds:
+            bound(tx, state)
+        if not PEOPLE.isdisjoint(one.sort for one in state):
+            for check in self._checks:
+                check(tx)
 
     def _change(self, tx: ITransaction, event: Event, state: Sequence[StateEntry]) -> StateChange:
         """What follows the newest record of state that this transaction sees."""

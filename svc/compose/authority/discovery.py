@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import define
 from twisted.logger import Logger
 
@@ -17,6 +19,7 @@ from svc.authority.state.writer import StateWriter
 from svc.compose.authority.parts import Parts
 from svc.model.cluster.scope import DiscoveryScope
 from svc.runtime.services import AsyncService, PeriodicTask
+from svc.telemetry.metrics import Metrics
 
 _log = Logger(namespace="svc_authority")
 
@@ -59,26 +62,28 @@ class DiscoveryWiring:
 
 
 def discovery_wiring(
-    p: Parts, state_cache: ClusterStateCache, writer: StateWriter, rates: AskRates
+    p: Parts,
+    state_cache: ClusterStateCache,
+    writer: StateWriter,
+    rates: AskRates,
+    left: Callable[[int], int],
 ) -> DiscoveryWiring:
-    """Wire it."""
-    settings, metrics = p.settings.discovery, p.metrics
+    """Wire it; *left*: see :class:`PublishedIds`."""
+    settings = p.settings.discovery
     seconds = min(_PASS_SECS, settings.lease_secs / 6)
     offers = Offers(p.runtime.reactor, settings.lease_secs)
     kinds = frozenset(p.kinds.by_name)
     discovery = Discovery(
         writer=writer,
-        ids=PublishedIds(writer=writer, rows=DiscoveredRows(writer), offers=offers, kinds=kinds),
+        ids=PublishedIds(
+            writer=writer, rows=DiscoveredRows(writer), offers=offers, kinds=kinds, left=left
+        ),
         offers=offers,
         verifier=p.identity.verifier,
         own_id=p.identity.principal.id,
         clock=p.runtime.reactor,
         changes=rates.publications,
-        meters=DiscoveryMeters(
-            published=metrics.counter("svc_scope_publishes_total").inc,
-            expired=metrics.counter("svc_scope_leases_expired_total").inc,
-            live=metrics.gauge("svc_scope_live_rows").set,
-        ),
+        meters=_meters(p.metrics),
         pass_secs=seconds,
         hurry=lambda: passes.hurry(),
     )
@@ -95,4 +100,12 @@ def discovery_wiring(
         scopes=scopes,
         start=DiscoveryStart(scopes, discovery, settings.auto_scopes),
         passes=passes,
+    )
+
+
+def _meters(metrics: Metrics) -> DiscoveryMeters:
+    return DiscoveryMeters(
+        published=metrics.counter("svc_scope_publishes_total").inc,
+        expired=metrics.counter("svc_scope_leases_expired_total").inc,
+        live=metrics.gauge("svc_scope_live_rows").set,
     )

@@ -9,6 +9,7 @@ from attrs import frozen
 from svc.authority.policy.activate import PolicyActivation
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.admin import PolicyAdmin
+from svc.authority.policy.bundle_room import BundleRoom
 from svc.authority.policy.lock_out import LockOutCheck
 from svc.authority.policy.proposed.approval_count import ApprovalCount
 from svc.authority.policy.proposed.claims import ProposalClaims
@@ -16,6 +17,7 @@ from svc.authority.policy.proposed.decisions import PolicyDecisions
 from svc.authority.policy.proposed.known_changes import KnownChanges
 from svc.authority.policy.proposed.proposals import PolicyProposals
 from svc.authority.policy.proposed.review import PolicyReview
+from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.rights import RightsCheck
 from svc.authority.state.cache import ClusterStateCache
@@ -78,6 +80,15 @@ def policy_changing(
         decisions=PolicyDecisions(proposals, p.identity.verifier, refusals),
         reviews=PolicyReview(proposals),
     )
+
+
+def bundle_room(
+    p: Parts, state_cache: ClusterStateCache, publishing: PolicyPublisher
+) -> BundleRoom:
+    """Keeps what Proxies are sent within what they take, at each change."""
+    room = BundleRoom(made=lambda: publishing.size, known=lambda: state_cache.state)
+    p.recorder.on_rows_changed(room.require_after)
+    return room
 
 
 def _rights(p: Parts, lock_out: LockOutCheck) -> RightsCheck:

@@ -41,7 +41,7 @@ from svc.compose.authority.parts import (
     Parts,
     engine_of,
 )
-from svc.compose.authority.policy import PolicyChanging, policy_changing
+from svc.compose.authority.policy import PolicyChanging, bundle_room, policy_changing
 from svc.compose.authority.recordings import RecordingWiring, recording_wiring
 from svc.compose.authority.sign_in import forgetting, sign_in_entrance, sign_in_service
 from svc.compose.budgets import authority_rates
@@ -153,6 +153,7 @@ def shared_services(p: Parts) -> SharedServices:
         refusal_counter=rates.refusals.refusal_counter,
     )
     changing = policy_changing(p, state_cache, policy, refusals)
+    room = bundle_room(p, state_cache, publishing)
     operators = Operators(
         cluster=cluster,
         own_uid=os.geteuid(),
@@ -218,7 +219,7 @@ def shared_services(p: Parts) -> SharedServices:
         state_cache=state_cache,
         writer=writer,
         registrations=registrations,
-        discovery=discovery_wiring(p, state_cache, writer, rates),
+        discovery=discovery_wiring(p, state_cache, writer, rates, room.left_for),
         tunnel_ends=TunnelEndRecords(
             store=p.store, recorder=p.recorder, clock=clock, tasks=p.tasks
         ),

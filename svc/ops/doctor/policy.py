@@ -8,12 +8,15 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from svc.authority.policy.bundle_room import bundle_size
 from svc.errors import SvcError
+from svc.messages.snapshot import MAX_BUNDLE_BYTES
 from svc.model.cluster.node import NodeState
 from svc.model.cluster.target import Target
 from svc.model.doctor import Finding, fail, info, ok, warn
 from svc.ops.doctor.check import Check
 from svc.ops.doctor.context import CheckContext, NotChecked
+from svc.ops.doctor.room import sized
 from svc.ops.doctor.service import private_file
 from svc.ops.doctor.trust import state_in_force, verified_state
 from svc.policy.child import job
@@ -24,6 +27,7 @@ from svc.policy.vocabulary import Vocabulary
 _AUTHORITY, _CONNECTOR = ("authority",), ("connector",)
 TRIAL_SECS = 20.0
 _NAMED = 5
+_MUCH = 0.75
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*')
 _PERMIT = re.compile(r"\bpermit\b")
 _SUPERUSERS = frozenset({"postgres", "rdsadmin", "cloudsqlsuperuser", "root", "admin"})
@@ -88,6 +92,25 @@ def why_refused(text: str, words: Vocabulary) -> str:
     if not isinstance(answer, Mapping):
         return "it crashed the process that tries policies"
     return str(answer.get("text", "")) if "reason" in answer else ""
+
+
+def _bundle(context: CheckContext) -> Iterator[Finding]:
+    """How much of what Proxies take is used."""
+    size = bundle_size(state_in_force(context))
+    text = (
+        f"people, groups, resources and policy take {sized(size)} of the {sized(MAX_BUNDLE_BYTES)} "
+        "that a Proxy is sent"
+    )
+    hint = (
+        "remove what is not needed: svc authority persons list, groups list, resources list; "
+        "labels count, too"
+    )
+    if size > MAX_BUNDLE_BYTES:
+        yield fail(f"{text}: what makes it more is refused (bundle_full)", hint)
+    elif size > _MUCH * MAX_BUNDLE_BYTES:
+        yield warn(text, hint)
+    else:
+        yield ok(text)
 
 
 def _catalog(context: CheckContext) -> Iterator[Finding]:
@@ -189,6 +212,7 @@ def _privileges(context: CheckContext) -> Iterator[Finding]:
 
 CHECKS = (
     Check("policy.active", _AUTHORITY, _active, needs_state=True),
+    Check("policy.bundle", _AUTHORITY, _bundle, needs_state=True),
     Check("policy.catalog", _AUTHORITY, _catalog, needs_state=True),
     Check("policy.targets", _CONNECTOR, _targets),
     Check("policy.privileges", _CONNECTOR, _privileges),

@@ -44,6 +44,15 @@ class BoundsTests(ServiceCase):
             self.publish(*(row(f"r{n}", labels=LONG) for n in range(3))), {"r2": "catalog_full"}
         )
 
+    def test_so_many_bytes_beside_the_operators(self) -> None:
+        """What operators declared counts as well: a Connector gets what is left of a bundle."""
+        rows = [row(f"r{n}", labels=LONG) for n in range(3)]
+        self.discovery.ids.left = lambda least: 1_000
+        self.assertEqual(self.publish(*rows), {"r2": "catalog_full"})
+        self.discovery.ids.left = lambda least: -1
+        self.assertEqual(self.publish(*rows), {"r2": "catalog_full"})
+        self.assertEqual(self.known("r1").assigned_to, self.node.id)
+
     def test_renewed_all_the_time(self) -> None:
         """A renewal costs the Connector's budget, and the store a write only now and then."""
         self.publish(row("r1"))

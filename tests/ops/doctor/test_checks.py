@@ -15,7 +15,7 @@ from svc.config.values import SourceTable
 from svc.model.cluster.onward import OnwardAuth
 from svc.model.cluster.scope import DiscoveryScope
 from svc.model.doctor import CheckSeverity
-from svc.ops.doctor import room
+from svc.ops.doctor import policy, room
 from svc.ops.doctor.checks import CHECKS, IDS
 from svc.ops.doctor.policy import permits, why_refused
 from svc.ops.doctor.run import examine
@@ -384,7 +384,7 @@ class ClusterTests(CopyCase):
         shutil.rmtree(self.copy.state("authority") / "identity")
         self.assert_ok("authority", "cluster.members", "no name before its first start")
 
-    @proves("U-NOTE-22", "U-OPEN-20")
+    @proves("U-NOTE-22", "U-OPEN-20", "G-DOC-13")
     def test_version_skew(self) -> None:
         """Another version in the pool is warned of; of a Connector it is told."""
         self.assert_ok("authority", "cluster.version_skew", __version__)
@@ -399,6 +399,7 @@ class ClusterTests(CopyCase):
         self.copy.at += 2 * DAY
         self.assert_found("authority", "cluster.leaves", "warn", "expired: 3")
 
+    @proves("G-DOC-13")
     def test_authority_addresses(self) -> None:
         """One name that stands for several addresses is warned of."""
         self.assert_ok("proxy", "cluster.authority_addresses")
@@ -429,6 +430,13 @@ class PolicyTests(CopyCase):
         self.assertTrue(permits('@id("a") permit (principal, action, resource);'))
         for nothing in ("", "// permit", '@id("permit") forbid (principal, action, resource);'):
             self.assertFalse(permits(nothing), nothing)
+
+    def test_bundle(self) -> None:
+        """How much Proxies are sent, of what they take: most of it, and more."""
+        self.assert_ok("authority", "policy.bundle", "bytes of the 32.0 MiB")
+        for most, severity in ((1_100, "warn"), (100, "fail")):
+            self.patch(policy, "MAX_BUNDLE_BYTES", most)
+            self.assert_found("authority", "policy.bundle", severity, "resources list")
 
     def test_catalog(self) -> None:
         """A kind that is not enabled; a resource that is offered and may not be served."""
