@@ -107,6 +107,27 @@ class RoleTests(SynchronousTestCase):
         self.assertEqual(list(unknown(told)), [])
         self.assertEqual(terminal("--config", path, "doctor").stdout, "")
 
+    @proves("G-DOC-13")
+    def test_a_scope_without_a_mode(self) -> None:
+        """Doctor names the scope that an Authority does not start with, and what it lacks."""
+        scope = '[[discovery.auto_scopes]]\nname = "lab"\nkinds = ["ssh"]\n'
+        path = self.written(GOOD["authority"] + scope)
+        done = terminal("--config", path, "doctor", "--json")
+        self.assertEqual((done.status, json.loads(done.stdout)["result"]), (1, "error"))
+        message = json.loads(done.stdout)["message"]
+        self.assertIn("discovery.auto_scopes: scope lab: onward_auth is required", message)
+
+    @proves("X-39")
+    def test_a_line_that_does_not_parse(self) -> None:
+        """No command repeats a line of the file that it cannot read."""
+        line = 'password = "hunter2canary'
+        path = self.written(f"{GOOD['proxy']}\n{line}\n")
+        for words in (("doctor",), ("doctor", "--json"), ("reload", "--role", "proxy")):
+            done = terminal("--config", path, *words)
+            self.assertNotEqual(done.status, 0, words)
+            self.assertIn("is not valid TOML", done.stderr)
+            self.assertNotIn("hunter2canary", done.stdout + done.stderr)
+
     @proves("G-OPEN-29")
     def test_every_role_of_all(self) -> None:
         """Of ``svc all`` each of the three is checked, and a check of several has one result."""

@@ -173,7 +173,7 @@ class ProxiesTests(SynchronousTestCase):
         site.gateway.advance(1)
         self.assertEqual(len(site.dialed), 9)
 
-    @proves("G-MET-50", "X-45", "G-TUN-23")
+    @proves("G-MET-50", "X-45", "G-TUN-23", "G-OPEN-47")
     def test_two_names_of_one_proxy(self) -> None:
         """A second connection to one Proxy is counted, closed, and made to another address."""
         site = self.site(2, a="P1", b="P1", c="P2")

@@ -86,7 +86,7 @@ class BesideTests(SynchronousTestCase):
         self.assertEqual(set(opened), {b"word"})
         self.assertEqual(gateway.get(AUTHORITY, "/readyz")[0], 200)
 
-    @proves("G-DOC-10", "G-CFG-06", "G-LIM-07", "X-09")
+    @proves("G-DOC-10", "G-CFG-06", "G-LIM-07", "X-09", "X-68")
     def test_no_series_by_hand(self) -> None:
         """Where no periodic checks are on, the command makes no series."""
         doctor(AUTHORITY)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import time
@@ -18,7 +20,7 @@ from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import environment, run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.support.proof import proves
-from tests.system.common import ROLES, shared
+from tests.system.common import ROLES, eve, shared
 from tests.system.second_writer import removed, stored, taken_over
 from tests.system.test_health import probes, root_of
 from tests.system.test_roles import bea, through
@@ -213,6 +215,22 @@ class DecisionTests(SynchronousTestCase):
         return [gateway.metric(AUTHORITY, name, action="connect", decision=word) for word in words]
 
 
+class RefusalTests(SynchronousTestCase):
+    """What somebody is told who may view nothing."""
+
+    @proves("G-OPEN-06")
+    def test_hidden_and_invented(self) -> None:
+        """A resource that is hidden and a name that never was are refused in the same words."""
+        shared()
+        texts = set()
+        for name in ("echo", "vault", "nosuch"):
+            refused = eve().svc("proxy-ssh", name, "--kind", "tcp")
+            self.assertEqual((refused.status, refused.stdout), (1, ""))
+            self.assertIn("reason denied", refused.stderr)
+            texts.add(re.sub("[0-9a-f]{32}", "ID", refused.stderr.replace(name, "NAME")))
+        self.assertEqual(len(texts), 1, texts)
+
+
 class PolicyVersionTests(SynchronousTestCase):
     """The policy version that is stored and the one that decides."""
 
@@ -316,6 +334,23 @@ class CommandTests(SynchronousTestCase):
         ran = run(svc_command("--version"), shared().directory)
         self.assertEqual((ran.status, ran.stderr), (0, ""))
         self.assertIn(__version__, ran.stdout)
+
+    @proves("G-GEN-03")
+    def test_another_program_s_file(self) -> None:
+        """Nobody reads the agent tool's file, from which an open would not come back."""
+        gateway, person = shared(), bea()
+        for place in (person.home, gateway.directory, gateway.files.state(PROXY)):
+            tools = place / ".tool"
+            tools.mkdir()
+            self.addCleanup(shutil.rmtree, tools)
+            os.mkfifo(tools / "config.toml")
+        config = ("--config", str(gateway.files.config(PROXY)))
+        for words in (("--version",), ("contexts", "list"), (*config, "doctor", "--role", "proxy")):
+            self.assertIn(run(svc_command(*words), person.home).status, (0, 2), words)
+        gateway.operator("nodes", "list")
+        gateway.restart(PROXY)
+        gateway.await_tunnels(1)
+        self.assertEqual(through(person), b"word")
 
     @proves("G-CLI-01")
     def test_configuration_before_or_after(self) -> None:

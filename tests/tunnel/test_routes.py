@@ -87,7 +87,7 @@ class RouteTests(SynchronousTestCase):
         self.assertIs(self.routes.find("web1"), Miss.DEPARTED)
         self.assertFalse(old.open_for_sessions)
 
-    @proves("X-88")
+    @proves("X-88", "G-OPEN-47")
     def test_stale_registration(self) -> None:
         """The same process supersedes itself by a higher generation only; else it is refused."""
         first = self.add("n1", "db1", generation=2)
@@ -99,7 +99,7 @@ class RouteTests(SynchronousTestCase):
         newer = self.add("n1", "db1", generation=3)
         self.assertIs(self.routes.find("db1"), newer)
 
-    @proves("G-TUN-14")
+    @proves("G-TUN-14", "G-OPEN-47")
     def test_evicted(self) -> None:
         """An evicted node's tunnel ends with that reason; a node without one is no error."""
         self.add("n1", "db1")

@@ -220,7 +220,7 @@ class ForwardingTests(TwoAuthorities):
             error: Any = self.failureResultOf(failed, SvcError).value
             self.assertEqual((error.reason, error.fault), ("not_forwarded", Fault.UNIMPLEMENTED))
 
-    @proves("G-OPEN-40", "G-OPEN-50")
+    @proves("G-OPEN-40", "G-OPEN-50", "G-MET-49")
     def test_the_leader_is_not_reached(self) -> None:
         """The caller is told who leads, so that it turns there itself; nothing was done."""
         self.refusal = Unavailable("nobody answers", reason="cannot_connect")
@@ -258,6 +258,7 @@ class ForwardingTests(TwoAuthorities):
             self.assertIsInstance(self.ask().error, LeaseLost)
         self.assertEqual((self.dials, self.counts[FAILURES]), ([], 0))
 
+    @proves("G-MET-49")
     def test_broken(self) -> None:
         """Where the connection breaks amid a call nobody knows what became of it; it is said."""
         self.answer = Deferred

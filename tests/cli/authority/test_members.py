@@ -151,7 +151,7 @@ class NodeTests(SynchronousTestCase):
         self.assertTrue(first.endswith(f"2030-03-17T17:46:40Z  fail               {both}"), first)
         self.assertRegex(second, r"2030-03-17T17:43:39Z  unchecked \(stale\)  -$")
 
-    @proves("G-OPEN-78")
+    @proves("G-OPEN-78", "G-OPEN-18")
     def test_health_as_json(self) -> None:
         """Every field of a node is there; a report is stale once it is older than 3 minutes."""
         self.authority.change(_register)
@@ -160,8 +160,21 @@ class NodeTests(SynchronousTestCase):
             self.authority.change(partial(_report, reports))
             first, second = json.loads(self.run_it("list-nodes", "--health", "--json").stdout)
             self.assertEqual(second["health"]["stale"], is_stale)
-        fields = "id name role state version leaf_serial leaf_expires last_seen health"
-        self.assertLessEqual({*fields.split(), "epoch_capability"}, set(first))
+        fields = "id name role state version leaf_serial leaf_expires epoch_capability"
+        shown = {name: (first[name], second[name]) for name in fields.split()}
+        self.assertEqual(
+            shown,
+            {
+                "id": (SEEN.id, NEW.id),
+                "name": (SEEN.name, NEW.name),
+                "role": ("connector", "proxy"),
+                "state": ("active", "active"),
+                "version": (SEEN.version, None),
+                "leaf_serial": (SEEN.leaf.serial, NEW.leaf.serial),
+                "leaf_expires": ("2030-03-17T18:46:40Z", "2030-03-17T17:46:39Z"),
+                "epoch_capability": (0, None),
+            },
+        )
         self.assertEqual(
             first["health"],
             {
@@ -180,6 +193,9 @@ class NodeTests(SynchronousTestCase):
         self.assertEqual(first["last_seen"], first["health"]["at"])
         unknown = {name: second["health"][name] for name in ("worst", "failed", "warnings")}
         self.assertEqual(set(unknown.values()), {None})
+        self.run_it("nodes", "revoke", NEW.name)
+        rows = json.loads(self.run_it("list-nodes", "--health", "--json").stdout)
+        self.assertEqual([one["state"] for one in rows], ["active", "revoked"])
 
     @proves("G-OPEN-75", "X-37")
     def test_list_as_json(self) -> None:

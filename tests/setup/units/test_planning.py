@@ -77,7 +77,7 @@ class ProgramTests(UnitCase):
 class StateDirectoryTests(UnitCase):
     """Which state directory a unit gives."""
 
-    @proves("G-OPEN-70")
+    @proves("G-OPEN-70", "X-60")
     def test_matrix(self) -> None:
         """A role has its own directory below the shared one, or one below that, and no other."""
         for given, expected in (
