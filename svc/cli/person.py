@@ -232,24 +232,32 @@ def _parameters(user: str, given: tuple[str, ...]) -> dict[str, str]:
 async def _carried(side: PersonSide, intent: SessionIntent, taken: tuple[int, int]) -> int:
     from svc.client.resident.refused import wrong_kind
     from svc.client.sessions import opened_text
-    from svc.client.stdio import StdioPipes, carry
+    from svc.client.stdio import PipedSession, StdioPipes
+    from svc.compose.signals import LeavingSignals
     from svc.runtime.services import BackgroundTasks
 
     async def begin(session: ClientSession) -> StdioPipes:
         # The notice stands on stderr, where it spoils no transfer.
         hint([opened_text(session)])
+        signals.heed()
         return StdioPipes(side.runtime.reactor, *taken)
 
     channel, tasks = await side.connect(), BackgroundTasks()
     session = side.dialer(lambda: channel, tasks).endpoint(intent)
+    piped = PipedSession(session=session, begin=begin, cut=_say_cut)
+    signals = LeavingSignals(reactor=side.runtime.reactor, leave=piped.leave)
     try:
-        ended = await carry(session, begin, _say_cut)
+        ended = await piped.carry()
     except SvcError as refusal:
         name = intent.resource
         found = await _kind_of(side, channel, name)
         raise wrong_kind(name, intent.kind.name, found, refusal) from None
+    finally:
+        signals.restore()
     await tasks.stopService()
     await channel.close()
+    if signals.is_interrupted:
+        raise click.Abort
     return 0 if ended.is_clean else 1
 
 

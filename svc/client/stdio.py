@@ -9,14 +9,23 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import define, field, frozen
 from twisted.internet.error import ConnectionAborted, ConnectionDone
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.protocol import connectionDone
 from twisted.internet.stdio import StandardIO
 from twisted.python.failure import Failure
 
 from svc.client.ended import SessionSide
 from svc.client.sessions import ClientSession
 from svc.lanes.relay import Relay, RelayEnded, RelaySide, only_side
+
+LEAVE_SECS = 5.0
+"""How long the session of a tool that leaves may take to end in order.
+
+What the tool said last may still be in the pipe, and only the far end knows whether it was a
+leave-taking.
+"""
 
 
 def _no_matter() -> None:
@@ -77,36 +86,87 @@ class StdioTransport(StandardIO):
 
 
 class StdioSide(RelaySide):
-    """The tool's side of the relay."""
+    """The tool's side of the relay.
+
+    Attributes:
+        has_left: Nobody is there to be told anything.
+    """
+
+    def __init__(self, relay: Relay, clock: IReactorTime) -> None:
+        super().__init__(relay, "left")
+        self.has_left = False
+        self._clock = clock
+        self._deadline: IDelayedCall | None = None
 
     def writeConnectionLost(self) -> None:
         """The output is closed: by us at the session's end, or because its reader has gone."""
         if not self.relay.right.read_ended:
-            self.relay.abort()
+            self.leave()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Both pipes are closed."""
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+        self._deadline = None
+        super().connectionLost(reason)
+
+    def leave(self) -> None:
+        """The tool is gone, or about to be: end with its input, or else after a while."""
+        if self.has_left or self.is_lost:
+            return
+        self.has_left = True
+        self._deadline = self._clock.callLater(LEAVE_SECS, self.relay.abort)
+        session = self.relay.right
+        if not session.is_lost:
+            # Paused for a reader that was slow, it would never be heard to end.
+            session.transport.resumeProducing()
 
 
-async def carry(
-    session: ClientSession,
-    begin: Callable[[ClientSession], Awaitable[StdioPipes]],
-    cut: Callable[[ClientSession], object],
-) -> RelayEnded:
-    """Open the session and carry it until both ways are over.
+@define(eq=False)
+class PipedSession:
+    """One session between two pipes; carry it once.
 
-    Nothing is read from the input before the session stands.
-
-    Args:
-        begin: Told once it does, before the first byte passes; returns the pipes.
-        cut: Told when it ends otherwise than in order, before the pipes are closed.
-
-    Raises:
-        SvcError: it did not open.
+    Attributes:
+        begin: Told once it stands, before the first byte passes; returns the pipes.
+        cut: Told when it ends otherwise than in order, and its tool is still there; before the
+            pipes are closed.
     """
-    relay = Relay()
-    relay.left = StdioSide(relay, "left")
-    relay.right = SessionSide(relay, lambda: cut(session), session.greeting)
-    await session.connect(only_side(relay.right))
-    try:
-        StdioTransport(relay.left, await begin(session))
-        return await relay.done
-    finally:
-        relay.abort()
+
+    session: ClientSession
+    begin: Callable[[ClientSession], Awaitable[StdioPipes]]
+    cut: Callable[[ClientSession], object]
+    _tool: StdioSide | None = field(default=None, init=False)
+
+    async def carry(self) -> RelayEnded:
+        """Open the session and carry it until both ways are over.
+
+        Nothing is read from the input before the session stands.
+
+        Raises:
+            SvcError: it did not open.
+        """
+        relay = Relay()
+        relay.right = SessionSide(relay, self._cut, self.session.greeting)
+        await self.session.connect(only_side(relay.right))
+        try:
+            pipes = await self.begin(self.session)
+            self._tool = relay.left = StdioSide(relay, pipes.reactor)
+            StdioTransport(self._tool, pipes)
+            return await relay.done
+        finally:
+            relay.abort()
+
+    def leave(self) -> bool:
+        """End with what the tool said last, within :data:`LEAVE_SECS`.
+
+        Returns:
+            Whether there is a tool that could have said anything.
+        """
+        if self._tool is None:
+            return False
+        self._tool.leave()
+        return True
+
+    def _cut(self) -> object:
+        is_gone = self._tool is not None and self._tool.has_left
+        return False if is_gone else self.cut(self.session)

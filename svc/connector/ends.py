@@ -59,11 +59,13 @@ class TargetSide(RelaySide):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The target is gone; or what dialed it ended the session, with a word of its own."""
-        fault = reason.value
-        self._report_end(fault.reason if isinstance(fault, SvcError) else TARGET_CLOSED)
+        if isinstance(reason.value, SvcError):
+            self.ends(reason.value.reason)
+        else:
+            self._report_end()
         super().connectionLost(reason)
 
-    def _report_end(self, word: str = TARGET_CLOSED) -> None:
+    def _report_end(self) -> None:
         person = self.relay.left
         if not (person.read_ended or person.is_lost):
-            self.ends(word)
+            self.ends(TARGET_CLOSED)

@@ -13,11 +13,12 @@ from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.interfaces import IHalfCloseableProtocol
 from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import Clock
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 from zope.interface import implementer
 
-from svc.client.stdio import StdioPipes, carry
+from svc.client.stdio import LEAVE_SECS, PipedSession, StdioPipes
 from tests.connector.ends import Talker
 from tests.support.proof import proves
 
@@ -40,6 +41,17 @@ class Echo(Protocol):
 
     def writeConnectionLost(self) -> None:
         pass
+
+
+class TimedReactor:
+    """The reactor, but that a test says when time passes."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.callLater = self.clock.callLater
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(reactor, name)
 
 
 class PlainSession(TCP4ClientEndpoint):
@@ -67,12 +79,14 @@ class StdioTests(TestCase):
         endpoint: Any = PlainSession(reactor, "127.0.0.1", self.number)
         self.opened: list[Any] = []
         self.cut: list[Any] = []
+        self.timed = TimedReactor()
 
         async def opened(session: Any) -> StdioPipes:
             self.opened.append(session)
-            return StdioPipes(reactor, taken_in, taken_out)
+            return StdioPipes(self.timed, taken_in, taken_out)
 
-        return Deferred.fromCoroutine(carry(endpoint, opened, self.cut.append))
+        self.piped = PipedSession(session=endpoint, begin=opened, cut=self.cut.append)
+        return Deferred.fromCoroutine(self.piped.carry())
 
     def end(self) -> None:
         for descriptor in (self.input, self.output):
@@ -123,7 +137,7 @@ class StdioTests(TestCase):
         self.assertTrue((await carrying).is_clean)
 
     async def test_nobody_reads(self) -> None:
-        """Where nobody reads the output any more, the far end is told by a break."""
+        """Where nobody reads the output any more, the far end is told by a break after a while."""
         far = Talker()
         self.listen(lambda: far)
         carrying = self.begin()
@@ -132,9 +146,52 @@ class StdioTests(TestCase):
             await deferToThread(os.sched_yield)
         os.close(self.output)
         far.transport.write(b"x" * 100_000)
+        while not self.timed.clock.getDelayedCalls():
+            await deferToThread(os.sched_yield)
+        self.timed.clock.advance(LEAVE_SECS - 0.1)
+        self.assertFalse(carrying.called)
+        self.timed.clock.advance(0.2)
         self.assertFalse((await carrying).is_clean)
         while far.lost is None:
             await deferToThread(os.sched_yield)
+
+    async def test_last_words(self) -> None:
+        """What a tool said before it went reaches the far end, and so does its end, in order."""
+        for much in (b"", b"y" * 1_000_000):
+            far = Talker()
+            self.listen(lambda far=far: far)
+            carrying = self.begin()
+            os.write(self.input, b"question")
+            while not far.received:
+                await deferToThread(os.sched_yield)
+            far.transport.write(much)  # for which there is no room in a pipe that nobody reads
+            os.close(self.output)
+            while not self.timed.clock.getDelayedCalls():
+                await deferToThread(os.sched_yield)
+            os.write(self.input, b", and the last of it")
+            os.close(self.input)
+            while not far.heard_end:
+                await deferToThread(os.sched_yield)
+            self.assertEqual(far.received, b"question, and the last of it")
+            far.transport.loseConnection()
+            self.assertTrue((await carrying).is_clean)
+            self.assertEqual((self.cut, self.timed.clock.getDelayedCalls()), ([], []))
+            await self.port.stopListening()
+
+    async def test_told_to_leave(self) -> None:
+        """A session that is told to leave ends with its input, and is not waited for longer."""
+        far = Talker()
+        self.listen(lambda: far)
+        carrying = self.begin()
+        self.assertFalse(self.piped.leave())
+        os.write(self.input, b"question")
+        while not far.received:
+            await deferToThread(os.sched_yield)
+        self.assertTrue(self.piped.leave())
+        self.timed.clock.advance(LEAVE_SECS)
+        self.assertFalse((await carrying).is_clean)
+        self.assertTrue(self.piped.leave())
+        self.assertEqual(self.timed.clock.getDelayedCalls(), [])
 
     async def test_broken(self) -> None:
         """A session that breaks is not taken for one that ended."""

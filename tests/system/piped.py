@@ -63,8 +63,18 @@ class ProxySsh:
         while os.read(self.output, 4096):
             pass
         # By then all of it is there: whoever reads on would wait for the end of the process.
+        return self.said_so_far()
+
+    def said_so_far(self) -> str:
+        """What stands on stderr."""
         os.set_blocking(self.errors, False)
         return os.read(self.errors, 65536).decode()
+
+    def let_go(self) -> None:
+        """Close the pipes, as a tool that ends; its input and output are no more there then."""
+        for name in ("given", "output"):
+            os.close(getattr(self, name))
+            setattr(self, name, os.open(os.devnull, os.O_RDWR))
 
     def close(self) -> None:
         """End it, if it has not ended, and close the pipes."""

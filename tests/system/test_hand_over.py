@@ -115,7 +115,8 @@ class HandedOverTests(SynchronousTestCase):
             command.open()
             command.process.send_signal(number)
             self.assertEqual(command.process.wait(20), status)
-            self.assertTrue(command.said().endswith(said))
+            self.assertTrue(command.said_so_far().endswith(said))
+            command.let_go()
             self.await_none()
 
     def test_a_resident_that_goes(self) -> None:

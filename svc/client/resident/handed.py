@@ -20,7 +20,7 @@ from svc.client.ended import CutSessions, ended_text
 from svc.client.hand_over import EXIT, ITSELF, OPEN, OUT, SAY, TAKEN
 from svc.client.resident.refused import RecentRefusals, refused_text, wrong_kind
 from svc.client.sessions import ClientSession, SessionDialer, SessionIntent, opened_text
-from svc.client.stdio import StdioPipes, carry
+from svc.client.stdio import PipedSession, StdioPipes
 from svc.errors import SvcError, Unprocessed
 from svc.interfaces.kinds import ServedKind
 from svc.interfaces.rpc import IRpcChannel
@@ -34,6 +34,11 @@ _PIPES = 2
 _MODES = (os.O_RDONLY, os.O_WRONLY)
 
 
+def _no_session() -> bool:
+    """Nothing passes yet."""
+    return False
+
+
 @define(eq=False)
 class Caller:
     """The ``svc proxy-ssh`` at the other end of a control connection.
@@ -42,11 +47,13 @@ class Caller:
         write: Sends bytes to it.
         ready: Fires when it has given up its pipes.
         given: The descriptors it sent.
+        leave: Ends its session with what its tool said last; says whether one stands.
     """
 
     write: Callable[[bytes], object]
     ready: Deferred[None] = field(factory=Deferred, init=False)
     given: list[int] = field(factory=list, init=False)
+    leave: Callable[[], bool] = field(default=_no_session, init=False)
     _is_lost: bool = field(default=False, init=False)
     _serving: Deferred[None] | None = field(default=None, init=False)
 
@@ -68,9 +75,9 @@ class Caller:
             self.ready.callback(None)
 
     def lost(self) -> None:
-        """It is gone, and so is the session's tool."""
+        """It is gone, and so is the session's tool, which may have said its last before."""
         self._is_lost = True
-        if self._serving is not None:
+        if self._serving is not None and not self.leave():
             self._serving.cancel()
         self.close()
 
@@ -229,7 +236,12 @@ class _Handed:
 
     async def _once(self) -> Any:
         session = self.sessions.dialer.endpoint(self.intent)
-        return await carry(session, self._begin, self._cut)
+        piped = PipedSession(session=session, begin=self._begin, cut=self._cut)
+        self.caller.leave = piped.leave
+        try:
+            return await piped.carry()
+        finally:
+            self.caller.leave = _no_session
 
     async def _begin(self, session: ClientSession) -> StdioPipes:
         """Let the command give up its pipes; only then is one of them touched."""

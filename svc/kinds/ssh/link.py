@@ -12,6 +12,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from svc.errors import Fault, SvcError
+from svc.model.session.ending import CANCELLED
+
 _log = Logger(namespace="svc_connector")
 
 MUCH = 1 << 16
@@ -40,8 +43,8 @@ class LinkedSession:
         self.write(b"".join(data))
 
     def loseConnection(self) -> None:
-        """See ITransport."""
-        self._link.end(ConnectionDone())
+        """See ITransport: the client has closed the connection."""
+        self._link.closed_by_client()
 
     def abortConnection(self) -> None:
         """See ITCPTransport."""
@@ -115,7 +118,8 @@ class GateLink:
     """Joins them.
 
     Args:
-        server: An SSH server's transport protocol.
+        server: An SSH server's transport protocol; its ``is_leaving`` is whether a DISCONNECT of
+            either side has passed.
         outflow: Paused while the session takes no more.
         address: Told as that of either end.
         over: Called once, when it has ended.
@@ -209,6 +213,14 @@ class GateLink:
         """Go on."""
         if self.comes_from is not None:
             self.comes_from.resumeProducing()
+
+    def closed_by_client(self) -> None:
+        """End it: in order after a DISCONNECT, for a program that was killed says none."""
+        if self._server.is_leaving:
+            self.end(self.fault)
+        else:
+            text = "the client closed the connection without a DISCONNECT"
+            self.end(SvcError(text, reason=CANCELLED, fault=Fault.CANCELLED))
 
     def end_once_said(self) -> None:
         """End it when all that was said has gone."""

@@ -37,6 +37,9 @@ from svc.kinds.ssh.session_channel import SessionChannel, target_session
 from svc.kinds.ssh.transport import StrictTransport
 
 LOGIN_SECS = 60.0
+LEAVE_SECS = 5.0
+"""How long a client that says it disconnects may take to do so."""
+
 _MOST_TRIES = 6
 _MOST_UNTOLD = 8
 _CONNECTION = b"ssh-connection"
@@ -193,6 +196,15 @@ class ClientTransport(StrictTransport, SSHServerTransport):  # type: ignore[misc
         """It came in time."""
         if self._deadline.active():
             self._deadline.cancel()
+
+    def ssh_DISCONNECT(self, packet: bytes) -> None:
+        """Called by Conch by its name.  The client closes the connection, and is waited for.
+
+        If we closed it first, the session would end as if the target had ended it.
+        """
+        self.logged_in()
+        transport: Any = self.transport
+        self._deadline = self.session.clock.callLater(LEAVE_SECS, transport.loseConnection)
 
     def _too_late(self) -> None:
         self.sendDisconnect(

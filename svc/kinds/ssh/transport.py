@@ -141,7 +141,8 @@ class StrictTransport:
     _log = QUIET
     _heard_kexinit = False
     _has_keys = False
-    _is_leaving = False
+    is_leaving = False
+    """Whether a DISCONNECT was said or heard."""
 
     def sendKexInit(self: Any) -> None:
         """Say that we are strict, in the first one alone."""
@@ -196,7 +197,7 @@ class StrictTransport:
             return
         if messageNum == MSG_NEWKEYS:
             self._has_keys = True
-        self._is_leaving = self._is_leaving or messageNum == MSG_DISCONNECT
+        self.is_leaving = self.is_leaving or messageNum == MSG_DISCONNECT
         super().dispatchMessage(messageNum, payload)  # type: ignore[misc]
 
     def _refuse_packet(self: Any) -> None:
@@ -238,7 +239,7 @@ class StrictTransport:
 
     def getPacket(self: Any) -> bytes | None:
         """See Conch."""
-        if self._is_leaving:
+        if self.is_leaving:
             return None  # what came with it is not heard any more
         used = self.currentEncryptions
         if getattr(used, "verifies_first", False):
@@ -283,8 +284,8 @@ class StrictTransport:
 
     def sendDisconnect(self: Any, reason: int, desc: bytes) -> None:
         """Leave, once."""
-        if not self._is_leaving:
-            self._is_leaving = True
+        if not self.is_leaving:
+            self.is_leaving = True
             super().sendDisconnect(reason, desc)  # type: ignore[misc]
 
     def _no_good(self: Any, reason: int, text: bytes) -> None:

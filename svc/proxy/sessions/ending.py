@@ -9,6 +9,7 @@ from __future__ import annotations
 from svc.errors import Malformed
 from svc.model.session.ending import (
     BROKEN,
+    CANCELLED,
     CERTIFICATE_ENDED,
     CONNECTOR_STOPPING,
     GATED_FAULTS,
@@ -27,6 +28,7 @@ _LONGEST = 128
 
 _ITS_OWN = GATED_FAULTS | {
     BROKEN,
+    CANCELLED,  # where it ends the protocol, it alone hears whether the person's tool took leave
     CERTIFICATE_ENDED,
     CONNECTOR_STOPPING,
     GRANT_ENDED,

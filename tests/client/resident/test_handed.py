@@ -15,6 +15,7 @@ from svc import __version__
 from svc.client.ended import CutSessions
 from svc.client.resident.handed import Caller, HandedSessions
 from svc.client.resident.refused import RecentRefusals
+from svc.client.stdio import LEAVE_SECS
 from svc.errors import Denied, SvcError, Unavailable
 from svc.messages.session import Listed
 from tests.client.memory import DECISION, Gate
@@ -265,7 +266,7 @@ class HandedTests(HandedCase):
         self.assertTrue(self.gate.ends)
 
     def test_a_command_that_goes(self) -> None:
-        """A command that goes takes its session with it: while it opens, and when it stands."""
+        """A command that goes takes its session with it: at once while it opens, and later soon."""
         for silent in (True, False):
             self.gate.silent = silent
             carrying = self.carry()
@@ -274,7 +275,29 @@ class HandedTests(HandedCase):
                 self.turn()
             self.caller.lost()
             self.turn()
+            if not silent:
+                self.assertFalse(carrying.called)
+                self.gate.clock.advance(LEAVE_SECS)
+                self.turn()
             self.assertTrue(carrying.called)
             self.assertEqual((self.sessions.count, self.reactor.readers), (0, set()))
+            self.assertEqual(list(self.sessions.cuts.kept), [])
             self.end()
             self.setUp()
+
+    def test_a_tool_that_goes(self) -> None:
+        """What a tool said before it ended, and its command with it, reaches the far end."""
+        carrying = self.carry()
+        self.caller.went()
+        self.turn()
+        self.caller.lost()
+        os.write(self.given, b"bye")
+        while self.ours:
+            os.close(self.ours.pop())
+        self.turn()
+        far = self.gate.far[0]
+        self.assertEqual((far.received, far.heard_end), (b"bye", True))
+        far.transport.loseConnection()
+        self.turn()
+        self.successResultOf(carrying)
+        self.assertEqual((self.sessions.count, list(self.sessions.cuts.kept)), (0, []))

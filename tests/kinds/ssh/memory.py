@@ -194,6 +194,7 @@ class Session(Protocol):
         self.wire = StringTransport()
         self.came = b""
         self.is_over = False
+        self.fault: BaseException | None = None
 
     def connectionMade(self) -> None:
         self.client.makeConnection(self.wire)
@@ -202,7 +203,7 @@ class Session(Protocol):
         self.came += data
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self.is_over = True
+        self.is_over, self.fault = True, reason.value
 
     def flush(self) -> bool:
         """Pass on what there is; whether there was anything."""

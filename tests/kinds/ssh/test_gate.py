@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.conch.ssh.common import NS
+from twisted.conch.ssh.transport import DISCONNECT_BY_APPLICATION
+from twisted.internet.error import ConnectionDone
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import SvcError
 from svc.kinds.ssh.connection import MOST_CHANNELS, WINDOW
 from svc.kinds.ssh.host_key import greeted, greeting
 from svc.kinds.ssh.rights import ACTIONS
+from svc.kinds.ssh.server import LEAVE_SECS
 from tests.kinds.ssh.memory import ALL, PORT, Client, ClientChannel, Scene, new_key
 
 EXEC = b"exec"
@@ -202,6 +205,35 @@ class PassedTests(SynchronousTestCase):
         self.scene.below.pump.server.transport.loseConnection()
         self.scene.flush()
         self.assertIn(b"the target closed", b"".join(text for _, text in self.scene.client.errors))
+
+    def test_the_client_leaves(self) -> None:
+        """A client that says so and closes the connection ends the session in order."""
+        self.scene.run(b"true")
+        self.scene.client.sendDisconnect(DISCONNECT_BY_APPLICATION, b"")
+        self.scene.flush()
+        self.assertFalse(self.scene.session.is_over)
+        self.scene.session.transport.loseConnection()
+        self.assertIsInstance(self.scene.session.fault, ConnectionDone)
+        self.scene.flush()
+        self.assertEqual(self.scene.clock.getDelayedCalls(), [])
+
+    def test_the_client_only_says_that_it_leaves(self) -> None:
+        """One that goes on is left after a while, and heard no more until then."""
+        channel = self.scene.run(b"cat")
+        self.scene.client.sendDisconnect(DISCONNECT_BY_APPLICATION, b"")
+        channel.write(b"more")
+        self.scene.flush()
+        self.assertEqual(self.scene.host_channels[0].came, b"")
+        self.scene.clock.advance(LEAVE_SECS)
+        self.assertIsInstance(self.scene.session.fault, ConnectionDone)
+
+    def test_the_client_is_gone(self) -> None:
+        """A connection that is closed without a word was left by nobody."""
+        self.scene.run(b"true")
+        self.scene.session.transport.loseConnection()
+        fault = self.scene.session.fault
+        self.assertIsInstance(fault, SvcError)
+        self.assertEqual(getattr(fault, "reason", ""), "cancelled")
 
     def test_no_ssh(self) -> None:
         """What is no SSH ends the session."""

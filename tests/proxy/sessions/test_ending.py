@@ -41,6 +41,10 @@ class LastWordTests(SynchronousTestCase):
         for word in ("policy_changed", "proxy_gone", "closed"):
             self.assertEqual(self.heard(message(end_frame(SessionOver(word))), 64), "broken")
 
+    def test_a_tool_that_took_no_leave(self) -> None:
+        """Where it ends the protocol, a Connector alone knows that the person's tool was killed."""
+        self.assertEqual(self.heard(message(end_frame(SessionOver("cancelled"))), 64), "cancelled")
+
     def test_garbage(self) -> None:
         """A message that is no frame is passed over."""
         self.assertEqual(self.heard(message(b"\x2a\x05ab"), 64), "")
