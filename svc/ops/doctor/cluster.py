@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from svc import __version__
 from svc.config import Address
@@ -11,6 +12,9 @@ from svc.model.clocks import since
 from svc.model.cluster.key_revision import KeyRevision, KeyState
 from svc.model.cluster.lease import LeaderLease, Member
 from svc.model.cluster.node import Node, NodeState
+from svc.model.cluster.onward import ends_at_connector
+from svc.model.cluster.registration import GATE_NOT_OFFERED, GATED_KINDS, HIGHEST, SSH_GATE
+from svc.model.cluster.resource import Resource
 from svc.model.doctor import Finding, fail, info, ok, warn
 from svc.ops.doctor.check import Check
 from svc.ops.doctor.context import ROLES, CheckContext
@@ -117,6 +121,55 @@ def _shown_nodes(nodes: Sequence[Node]) -> str:
     return ", ".join([*named, *more])
 
 
+def _epochs(context: CheckContext) -> Iterator[Finding]:
+    """The epoch of the SSH gate in force, and the Connectors that cannot serve SSH by it.
+
+    A Connector that has never registered is left out: what it can do is not known.
+    """
+
+    def look(
+        tx: ITransaction,
+    ) -> tuple[int, Mapping[str, int], tuple[Node, ...], tuple[Resource, ...]]:
+        known = tx.epochs.get(SSH_GATE)
+        epoch = 0 if known is None else known.epoch
+        return epoch, tx.epochs.offers(SSH_GATE), tx.nodes.all(), tx.catalog.all()
+
+    epoch, offers, nodes, catalog = context.store.look("doctor epochs", look)
+    if epoch > HIGHEST:
+        yield fail(
+            f"epoch {epoch} of the SSH gate is in force, and this build knows none after {HIGHEST}",
+            "upgrade this Authority: an epoch that is in force is never taken back",
+        )
+    served = [one for one in catalog if one.kind in GATED_KINDS and one.assigned_to is not None]
+    counts = Counter(one.assigned_to for one in served)
+    serving = {
+        one.id: one
+        for one in nodes
+        if one.state is NodeState.ACTIVE and one.version and counts[one.id]
+    }
+    withheld = [one for one in serving.values() if offers.get(one.id, 0) < epoch]
+    if withheld:
+        yield warn(
+            f"Connectors that keep no gate of epoch {epoch} are not given their SSH resources "
+            f"({GATE_NOT_OFFERED}): {_shown_nodes(withheld)}",
+            "upgrade them; each has its resources back when it registers again",
+        )
+    older = {one.id for one in serving.values() if not offers.get(one.id, 0)}
+    ungated = [
+        one.id for one in served if one.assigned_to in older and ends_at_connector(one.onward_auth)
+    ]
+    if ungated and not withheld:
+        more = f" and {len(ungated) - _NAMED} more" if len(ungated) > _NAMED else ""
+        yield warn(
+            "the catalog says that their SSH ends at the Connector, but the Connector is older "
+            f"than the gate: {', '.join(sorted(ungated)[:_NAMED])}{more}",
+            "upgrade these Connectors; then `svc authority epochs activate` keeps older ones out",
+        )
+    yield ok(
+        f"epoch {epoch} of the SSH gate is in force; Connectors that serve SSH: {len(serving)}"
+    )
+
+
 def _leaves(context: CheckContext) -> Iterator[Finding]:
     """What is left of each node's certificate, by the registry."""
     nodes = context.store.look("doctor leaves", lambda tx: tx.nodes.all())
@@ -183,6 +236,7 @@ CHECKS = (
     Check("cluster.rotation", _AUTHORITY, _rotation, needs_state=True),
     Check("cluster.members", _AUTHORITY, _members, needs_state=True),
     Check("cluster.version_skew", _AUTHORITY, _version_skew, needs_state=True),
+    Check("cluster.epochs", _AUTHORITY, _epochs, needs_state=True),
     Check("cluster.leaves", _AUTHORITY, _leaves, needs_state=True),
     Check("cluster.authority_addresses", ("proxy",), _authority_addresses),
 )

@@ -393,6 +393,24 @@ class ClusterTests(CopyCase):
         self.copy.sql("UPDATE nodes SET version = '0.9.0' WHERE role = 'proxy'")
         self.assert_found("authority", "cluster.version_skew", "warn", "0.9.0")
 
+    def test_epochs(self) -> None:
+        """Connectors that are older than the epoch; one that is newer than this build."""
+        self.assert_ok("authority", "cluster.epochs", "epoch 0", "serve SSH: 0")
+        self.copy.sql("UPDATE resources SET kind = 'ssh', onward_auth = 'stored_key'")
+        self.assert_ok("authority", "cluster.epochs", "epoch 0", "serve SSH: 1")
+        self.copy.sql("DELETE FROM node_capabilities")
+        self.assert_found("authority", "cluster.epochs", "warn", "older than the gate", "echo")
+        self.copy.sql("UPDATE resources SET onward_auth = 'passthrough'")
+        self.assert_ok("authority", "cluster.epochs", "epoch 0")
+        self.copy.sql("INSERT INTO epochs VALUES ('ssh_gate', 1, 0, 'x')")
+        self.assert_found(
+            "authority", "cluster.epochs", "warn", "epoch 1", "gate_not_offered", "connector "
+        )
+        self.copy.sql("UPDATE nodes SET version = ''")  # as of one that has never registered
+        self.assert_ok("authority", "cluster.epochs", "epoch 1")
+        self.copy.sql("UPDATE epochs SET epoch = 9")
+        self.assert_found("authority", "cluster.epochs", "fail", "epoch 9", "upgrade this")
+
     def test_leaves(self) -> None:
         """A node whose certificate has ended."""
         self.assert_ok("authority", "cluster.leaves", "proxy")
