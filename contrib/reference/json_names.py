@@ -213,6 +213,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "not_ready": "the reasons why it is not ready",
         "connected": "whether there is a connection",
         "running": "whether `svc up` runs",
+        "resident": "whose identity `svc up` has; null: the one on disk, or it does not run",
         "served": "whether a Connector serves the resource now",
         "problem": "the problem; empty if there is none",
         # counts

@@ -23,8 +23,10 @@ from svc.cli.join import runtime
 from svc.cli.output import hint, json_option, pairs, print_result, table, with_nulls
 from svc.cli.person_texts import (
     able,
+    another_identity,
     facts,
     reasons,
+    still_as,
     with_problem,
 )
 from svc.cli.roles import Running, refused_start
@@ -98,8 +100,9 @@ def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> in
     side = _person(globals_)
     own = identity_status(side.identity, SignInFile(side.state).renew_until(), side.name)
     problem = own["certificate"]["problem"]
-    told = _ask(side, refresh and not problem)
+    told, another = _own_and_another(side, refresh and not problem)
     told = {**(_told_by_proxy(side, problem) if told is None else told), **own}
+    told["resident"] = another
     lines, options = pairs(facts(told)), own_options(globals_.config)
     lines += reasons(told) if explain else ()
     print_result(as_json, with_nulls(told), [with_options(line, options) for line in lines])
@@ -135,7 +138,7 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
     if told is None:
         endpoints = run(lambda reactor: _listed(with_reactor(side, reactor)))
         up = f"svc up{options_elsewhere(side.settings.path, globals_.environ)}"
-        hint([f"no local addresses: `svc up` is not running; start it in another terminal: {up}"])
+        hint([f"no local addresses: start `svc up` in another terminal: {up}"])
     else:
         why = [one["text"] for one in told["no_new_sessions"]]
         endpoints = with_problem(told["endpoints"], why)
@@ -335,14 +338,35 @@ def person_side(globals_: Globals) -> PersonSide:
 
 
 def ask_status(side: PersonSide) -> dict[str, Any] | None:
-    """What the resident tells, as it knows it; None where none runs."""
+    """What the resident tells, as it knows it; None where none runs with this identity."""
     return _ask(side, refresh=False)
 
 
 def _ask(side: PersonSide, refresh: bool) -> dict[str, Any] | None:
+    told, another = _own_and_another(side, refresh)
+    if another is not None:
+        hint([f"`svc up` {escaped(still_as(another))}"])
+    return told
+
+
+def _own_and_another(
+    side: PersonSide, refresh: bool
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """What a resident with this identity tells, or whose identity the one has that runs."""
+    from svc.client.own_certificate import identity_status
     from svc.client.resident.control import ask_resident
 
-    return ask_resident(side.run_directory, {"ask": "status", "refresh": refresh}, _ASK_SECS)
+    def ask(refresh: bool) -> dict[str, Any] | None:
+        question = {"ask": "status", "refresh": refresh}
+        return ask_resident(side.run_directory, question, _ASK_SECS)
+
+    told = ask(refresh=False)
+    if told is None:
+        return None, None
+    another = another_identity(told, identity_status(side.identity))
+    if another is not None:
+        return None, another
+    return (ask(refresh=True) if refresh else told), None
 
 
 __all__ = [

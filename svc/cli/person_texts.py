@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     from svc.messages.session import Explanation
 
 
+_WHOSE = ("cluster", "person", "agent", "name")
+"""What tells an identity from others, in a status; the name is for people."""
+
+
 def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
     """The rows of `svc status`."""
     rows: list[tuple[str, object]] = [
         ("cluster", status["cluster"]),
         _whose(status),
         ("certificate", _certificate(status["certificate"])),
-        ("svc up", "running" if status["running"] else "not running"),
+        ("svc up", _runs(status)),
     ]
     if not status["running"]:
         return [*rows, *_asked(status)]
@@ -38,6 +42,31 @@ def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
     if audit and audit["records"]:
         rows.append(("audit log", f"{audit['records']} records, signed at {audit['time']}"))
     return rows
+
+
+def another_identity(resident: dict[str, Any], own: dict[str, Any]) -> dict[str, Any] | None:
+    """Whose identity `svc up` has where it is not the one on disk; None where it is that one.
+
+    It goes on with the one that it began with, whoever joins in its directory meanwhile.
+    """
+    if all(resident.get(key) == own[key] for key in _WHOSE[:3]):
+        return None
+    return {key: resident.get(key, "") for key in _WHOSE}
+
+
+def still_as(another: dict[str, Any]) -> str:
+    """That `svc up` has this identity, and what to do about it."""
+    who = another["name"] or another["agent"] or another["person"]
+    return (
+        f"still runs as {who} of {another['cluster']}, whose identity was here before; stop it, "
+        "and start it again"
+    )
+
+
+def _runs(status: dict[str, Any]) -> str:
+    if status.get("resident"):
+        return still_as(status["resident"])
+    return "running" if status["running"] else "not running"
 
 
 def _counted(found: list[Any]) -> str:

@@ -81,7 +81,7 @@ def _assembled(
     runtime = side.runtime
     reactor = runtime.reactor
     options = options_elsewhere(side.settings.path, runtime.environ)
-    tasks, refusals = BackgroundTasks(), RecentRefusals(runtime.now, options)
+    tasks, refusals, name = BackgroundTasks(), RecentRefusals(runtime.now, options), side.name
     root, cluster = side.identity.verifier.root, side.identity.principal.cluster
     head = KnownHead(latest_checkpoint(reactor, side.state / "audit-head", root, cluster))
     head.latest_checkpoint.load()
@@ -133,7 +133,8 @@ def _assembled(
         head=head,
         renew=side.take_new_identity,
         renew_until=SignInFile(side.state).renew_until,
-        own_name=lambda: side.name,
+        # On disk it may be somebody else's by now.
+        own_name=lambda: side.name or name,
         waiting=waiting_requests(side.identity, side.runtime, link.channel).count,
     )
     control = BoundPort(
@@ -155,7 +156,7 @@ def _assembled(
             side.take_new_identity,
             side.chain_on_disk,
             side.identity,
-            side.name,
+            name,
         ),
         what="looking for a new identity",
     )

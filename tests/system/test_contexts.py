@@ -51,6 +51,26 @@ class ContextsTests(SynchronousTestCase):
         person.svc("contexts", "use", "default").checked()
         self.marked("default")
 
+    def test_another_identity(self) -> None:
+        """What a resident knows is not told as of whoever has joined in its place since."""
+        person, other = shared().add_person("una", "ops"), shared().add_person("vic", "ops")
+        resident = person.up("echo")
+        self.addCleanup(resident.stop)
+        self.assertIsNone(person.svc("status", "--json").checked().json["resident"])
+        shutil.rmtree(person.directory / "identity")
+        shutil.copytree(other.directory / "identity", person.directory / "identity", symlinks=True)
+        told = person.svc("status", "--json").checked().json
+        mine = other.svc("status", "--json").checked().json
+        self.assertEqual((told["person"], told["running"]), (mine["person"], False))
+        self.assertEqual((told["resident"]["name"], told.get("endpoints")), ("una", None))
+        self.assertIn("still runs as una of ", person.svc("status").checked().stdout)
+        listed = person.svc("resources", "list").checked()
+        self.assertIn("`svc up` still runs as una of ", listed.stderr)
+        self.assertNotIn("127.", listed.stdout)
+        resident.stop()
+        person.up("echo")
+        self.assertTrue(person.svc("status", "--json").checked().json["running"])
+
     def marked(self, name: str) -> list[str]:
         """The names of all contexts; this one is the one that is marked."""
         rows = self.person.svc("contexts", "list", "--json").checked().json
