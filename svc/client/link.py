@@ -114,6 +114,13 @@ async def _next(stream: IRpcStream, clock: IReactorTime, seconds: float | None) 
     return decode_listing(data)
 
 
+def _tell(waiting: Sequence[Deferred[None]]) -> None:
+    """The list has come."""
+    for each in waiting:
+        if not each.called:
+            each.callback(None)
+
+
 @define(slots=False, eq=False)
 class ProxyLink(Service):
     """Keeps the connection, and dials again for ever.
@@ -195,7 +202,7 @@ class ProxyLink(Service):
 
         The caller bounds it in time.
         """
-        waiting: Deferred[None] = Deferred(self._waiting.remove)
+        waiting: Deferred[None] = Deferred(self._wait_no_more)
         self._waiting.append(waiting)
         if self._list is not None:
             self._is_refreshing = True
@@ -213,7 +220,7 @@ class ProxyLink(Service):
         Raises:
             Unavailable: none did in time.
         """
-        coming: Deferred[None] = Deferred(self._waiting.remove)
+        coming: Deferred[None] = Deferred(self._wait_no_more)
         self._waiting.append(coming)
         self.redial()
         try:
@@ -334,15 +341,29 @@ class ProxyLink(Service):
         _log.info("reconnected to a Proxy", proxy=way.address)
 
     def _take(self, listing: Listing) -> None:
-        self.resources = merge(self.resources, listing)
-        self._tell_lacking(listing.lacking)
-        self.listed(self.resources)
-        if listing.heads and self.heads is not None:
-            self.tasks.spawn("audit heads", self.heads(listing.heads))
+        if listing.complete or listing.upsert or listing.removed or listing.lacking != self.lacking:
+            self.resources = merge(self.resources, listing)
+            self._tell_lacking(listing.lacking)
+            self.listed(self.resources)
+        waiting: list[Deferred[None]] = []
         if listing.complete:
             waiting, self._waiting = self._waiting, []
-            for each in waiting:
-                each.callback(None)
+        if listing.heads and self.heads is not None:
+            self.tasks.spawn("audit heads", self._with_heads(listing.heads, waiting))
+        else:
+            _tell(waiting)
+
+    def _wait_no_more(self, waiting: Deferred[None]) -> None:
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+
+    async def _with_heads(self, lines: tuple[bytes, ...], waiting: list[Deferred[None]]) -> None:
+        """Whoever waits for the list waits for what is told with it."""
+        assert self.heads is not None
+        try:
+            await self.heads(lines)
+        finally:
+            _tell(waiting)
 
     def _tell_unserved(self) -> None:
         """The Proxy has gone, if there was one; what is viewable stays known here."""

@@ -279,6 +279,40 @@ class LinkTests(SynchronousTestCase):
         self.channel.made[-1].list("db2")
         self.assertEqual((told, self.names(), len(self.dialed)), ([None], ["db2"], 1))
 
+    def test_refreshed_with_heads(self) -> None:
+        """Whoever asks for the list gets it when the signed heads in it are taken, too."""
+        self.connect("db1")
+        taken: list[tuple[bytes, ...]] = []
+        written: Deferred[None] = Deferred()
+
+        async def take(lines: tuple[bytes, ...]) -> None:
+            await written
+            taken.append(lines)
+
+        self.link.heads = take
+        told: list[object] = []
+        self.link.refreshed().addBoth(told.append)
+        late = self.link.refreshed()
+        self.channel.made[-1].say(encode_listing(Listing(True, (one("db1"),), heads=(b"head",))))
+        late.addErrback(lambda _: None).cancel()
+        self.assertEqual((told, taken), ([], []))
+        written.callback(None)
+        self.assertEqual((told, taken), ([None], [(b"head",)]))
+
+    def test_heads_alone(self) -> None:
+        """A listing that brings heads and nothing else is no change of the list."""
+        self.connect("db1")
+        taken: list[tuple[bytes, ...]] = []
+
+        async def take(lines: tuple[bytes, ...]) -> None:
+            taken.append(lines)
+
+        self.link.heads = take
+        listed: list[object] = []
+        self.link.listed = listed.append
+        self.channel.made[-1].say(encode_listing(Listing(False, heads=(b"head",))))
+        self.assertEqual((taken, listed, self.names()), ([(b"head",)], [], ["db1"]))
+
     def test_moved_keeps_sessions(self) -> None:
         """Leaving a Proxy breaks no session: its connection is closed after the last one."""
         self.connect("db1")

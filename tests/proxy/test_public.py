@@ -15,7 +15,7 @@ from svc.messages.relay import Lane, encode_relay_open
 from svc.messages.session import LIST_METHOD, WHY_METHOD
 from svc.messages.tunnel import OpenNotice
 from svc.proto.gate.v1 import health_pb2, session_pb2
-from svc.proxy.sessions.list import MAX_PER_PERSON
+from svc.proxy.sessions.list import HEADS_SECS, MAX_PER_PERSON
 from svc.rpc.frames import EOF, open_frame
 from tests.proxy.lanes import LaneEndpoint
 from tests.proxy.pieces import ProxyTests, Talk, Wire, data
@@ -169,6 +169,28 @@ class ListTests(ProxyTests):
                 self.site.pass_time(0.3)
             self.assertEqual(list(self.listing(talk).lacking), list(lacking))
         self.assertEqual(len(talk.heard), 3)
+
+    def test_heads(self) -> None:
+        """A newer signed head is told with a list; where that does not change, after a while."""
+        heads: tuple[bytes, ...] = ()
+        self.site.listings.heads = lambda: heads
+        talk = self.follow()
+        self.assertEqual(list(self.listing(talk).audit_heads), [])
+        heads = (b"one",)
+        told = []
+        for _ in range(20):  # changes of which this list shows nothing
+            self.site.listings.changed()
+            self.site.pass_time(HEADS_SECS / 15)
+            told.append(len(talk.heard))
+        self.assertEqual((told[12], told[-1]), (1, 2))
+        listing = self.listing(talk)
+        self.assertEqual(list(listing.audit_heads), [b"one"])
+        self.assertEqual((listing.complete, list(listing.upsert)), (False, []))
+        self.site.pass_time(3 * HEADS_SECS)
+        self.assertEqual(len(talk.heard), 2)
+        heads = (b"one", b"two")
+        self.site.pass_time(HEADS_SECS + 1)
+        self.assertEqual(list(self.listing(talk).audit_heads), [b"two"])
 
     def test_large_catalog(self) -> None:
         """A large list is gone through in slices, and comes whole."""

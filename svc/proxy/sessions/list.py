@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
@@ -35,6 +35,9 @@ _FIRST_WORD_SECS = 10.0
 MAX_PER_PERSON = 16
 """Lists that one person may follow at once."""
 
+HEADS_SECS = 30.0
+"""How long whoever follows a list that does not change waits for a newer signed head."""
+
 _SETTLE_SECS = 0.2
 """Changes come in bursts; a list is made again this long after the first."""
 
@@ -47,7 +50,8 @@ class Listings:
         engine: Gives the engine in force, or raises while there is none fresh.
         is_served: Whether a tunnel here serves a resource now.
         person: Checks the caller's certificate; raises to refuse.
-        heads: The audit log's signed heads, for clients to keep; told with a list that is sent.
+        heads: The audit log's signed heads, for clients to keep; told with a list that is sent,
+            and by themselves where none is for a while.
         receive_head: Takes the greatest head that a client keeps.
         lacking: Why no session opens here now, in the words of ``svc_proxy_lacking``.
     """
@@ -61,7 +65,7 @@ class Listings:
     heads: Callable[[], tuple[bytes, ...]]
     receive_head: Callable[[bytes], Awaitable[object]]
     lacking: Callable[[], tuple[str, ...]]
-    _waiting: list[Deferred[None]] = field(factory=list)
+    _waiting: list[Deferred[bool]] = field(factory=list)
     _per_person: Counter[str] = field(factory=Counter)
     _shown: dict[EntityUid, tuple[Entity, Listed]] = field(factory=dict)
     _is_draining: bool = False
@@ -71,7 +75,7 @@ class Listings:
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.called:
-                each.callback(None)
+                each.callback(True)
 
     def drain(self) -> None:
         """End every list, and begin no more."""
@@ -101,24 +105,35 @@ class Listings:
         known: dict[str, Listed] | None = None
         sent: tuple[bytes, ...] = ()
         lacked: tuple[str, ...] = ()
-        viewable = Viewable(person_id, call.peer.host)
+        viewable, is_changed, heads_at = Viewable(person_id, call.peer.host), True, 0.0
         while True:
             self._check_open()
-            coming: Deferred[None] = Deferred(self._forget)
+            coming: Deferred[bool] = Deferred(self._forget)
             self._waiting.append(coming)
+            late: IDelayedCall | None = None
             try:
-                seen = {one.id: one async for one in self._visible(viewable)}
+                seen = known or {}
+                if is_changed:
+                    seen = {one.id: one async for one in self._visible(viewable)}
                 listing = _difference(known, seen)
                 lacking = self.lacking()
-                if known is None or listing.upsert or listing.removed or lacking != lacked:
-                    heads = tuple(line for line in self.heads() if line not in sent)
+                heads = tuple(line for line in self.heads() if line not in sent)
+                is_other = known is None or listing.upsert or listing.removed or lacking != lacked
+                is_late = self.clock.seconds() >= heads_at
+                if is_other or (heads and is_late):
                     sent = self.heads()
                     listing = evolve(listing, heads=heads, lacking=lacking)
                     await call.send(encode_listing(listing))
                 known, lacked = seen, lacking
-                await coming
+                if is_other or is_late:
+                    heads_at = self.clock.seconds() + HEADS_SECS
+                left = max(heads_at - self.clock.seconds(), 0.0)
+                late = self.clock.callLater(left, self._late, coming)
+                is_changed = await coming
             finally:
                 self._forget(coming)
+                if late is not None and late.active():
+                    late.cancel()
             self._check_open()
             await deferLater(self.clock, _SETTLE_SECS)
             # Each time: certificates end and persons are revoked while they look.
@@ -128,7 +143,12 @@ class Listings:
         if self._is_draining:
             raise Unavailable("this Proxy is stopping; try another", reason="draining")
 
-    def _forget(self, coming: Deferred[None]) -> None:
+    def _late(self, coming: Deferred[bool]) -> None:
+        self._forget(coming)
+        if not coming.called:
+            coming.callback(False)
+
+    def _forget(self, coming: Deferred[bool]) -> None:
         if coming in self._waiting:
             self._waiting.remove(coming)
 
