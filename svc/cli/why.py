@@ -37,12 +37,20 @@ _NO_TEXT = (
 @json_option
 @click.pass_obj
 def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
-    """Explain a decision that was made about you."""
-    from svc.model.ids import is_random_id
+    """Explain a decision that was made about you.
 
-    if not is_random_id(decision_id):
+    DECISION_ID is the id as the refusal printed it, or that of a session, which stands for the
+    decision that let it open.  Its beginning is enough: at least 8 of the 32 digits, and as many as
+    tell it from the ids of your other decisions and sessions.
+    """
+    from svc.model.ids import is_random_id
+    from svc.model.short_ids import LEAST_DECISION, is_beginning
+
+    decision_id = decision_id.lower()
+    if not (is_random_id(decision_id) or is_beginning(decision_id)):
         raise click.UsageError(
-            "DECISION_ID must be the whole id, 32 hex digits, as the refusal printed it"
+            "DECISION_ID must be the id as the refusal printed it, 32 hex digits, or at least the "
+            f"first {LEAST_DECISION} of them"
         )
     side = able_person(globals_)
     answer = run(lambda reactor: _answer(with_reactor(side, reactor), decision_id))
@@ -55,6 +63,7 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
         explanation(told),
         pairs(
             [
+                *([] if told.decision_id == decision_id else [("id", told.decision_id)]),
                 ("decision", told.decision),
                 ("reason", told.reason),
                 ("policies", told.policies),
@@ -105,9 +114,9 @@ async def _answer(side: PersonSide, decision_id: str) -> _Answer:
                 break
             await deferLater(side.runtime.reactor, pause)
             told = await dialer.why(decision_id)
-        if told.request_hint == exact_command(decision_id):
+        if told.request_hint == exact_command(told.decision_id):
             client = access_client(side.identity, side.runtime, lambda: channel)
-            if await client.lacks_denied_text(decision_id):
+            if await client.lacks_denied_text(told.decision_id):
                 return _Answer(evolve(told, request_hint=""), lacks_text=True)
         return _Answer(told)
     finally:

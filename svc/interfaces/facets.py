@@ -303,6 +303,9 @@ class ISessions(Interface):
     def get(uid: str) -> Session | None:
         """The session, or None."""
 
+    def beginning(word: str, limit: int) -> tuple[Session, ...]:
+        """At most *limit* sessions whose uid begins so, by uid."""
+
     def open() -> tuple[Session, ...]:
         """Sessions not ended, oldest first."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from svc.errors import Fault, SvcError
@@ -9,7 +10,11 @@ from svc.errors import Fault, SvcError
 LEAST_PREFIX = 4
 """Digits of an id below which it is not looked for."""
 
+LEAST_DECISION = 8
+"""The same of a decision's id, of which a log has millions."""
+
 _SHOWN = 5
+_BEGINNING = re.compile(rf"[0-9a-f]{{{LEAST_DECISION},31}}")
 
 
 class AmbiguousId(SvcError):
@@ -17,6 +22,11 @@ class AmbiguousId(SvcError):
 
     fault = Fault.INVALID
     reason = "ambiguous_id"
+
+
+def is_beginning(text: str) -> bool:
+    """Whether a decision's id can begin so, and is looked for; a whole id is none."""
+    return _BEGINNING.fullmatch(text) is not None
 
 
 def whole_id(what: str, word: str, ids: Iterable[str]) -> str | None:

@@ -131,6 +131,9 @@ class PsqlTests(DatabaseCase):
         why = self.person.svc("why", denied[0]).checked().stdout
         for word in ("deny", "dbQuery", "no-ddl"):
             self.assertIn(word, why)
+        several = self.person.svc("why", denied[0][:10])  # which names the Proxy alone
+        self.assertEqual((several.status, several.stdout), (1, ""))
+        self.assertIn("type more digits", several.stderr)
         counted = {
             decision: self.gateway.metric(
                 PROXY, "svc_request_authorize_total", kind="db_query", decision=decision

@@ -9,6 +9,7 @@ nobody: it only leads to the record of its opening, which is hashed into the log
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -26,10 +27,15 @@ from svc.model.audit.ledger import ChainRow
 from svc.model.audit.record import chain_hash
 from svc.model.canonical import decode
 from svc.model.session.session import Session
+from svc.model.short_ids import AmbiguousId
 
 NEAR = 16
 """Batches that are looked into: one Proxy makes fewer in a millisecond, or after its clock was
 set back."""
+_MOST_ROWS, _MOST_IDS = 64, 256
+"""Of decisions whose id begins in one way: with more nobody's is looked for."""
+
+_DIGITS = 32
 
 
 @frozen
@@ -58,6 +64,42 @@ def find_entry(tx: ITransaction, decision_id: str) -> FoundEntry | None:
     return None
 
 
+def ids_beginning(tx: ITransaction, beginning: str) -> tuple[tuple[str, str], ...]:
+    """The ids of decisions and sessions that begin so, whoever they are about.
+
+    Each comes with the id of the decision; of a session that is the one that let it open.  Ids of
+    requests begin with ten digits of their Proxy and twelve of the millisecond.
+
+    Raises:
+        AmbiguousId: there are more than are looked through.
+    """
+    first, last = beginning.ljust(_DIGITS, "0"), beginning.ljust(_DIGITS, "f")
+    rows = tx.origins.near(last, _MOST_ROWS)
+    if len(rows) == _MOST_ROWS and rows[-1].decision_id >= first:
+        raise _too_many(beginning)
+    ids = {
+        one.decision_id
+        for one in rows
+        if one.decision_id.startswith(beginning) and not _last_id(one.beginning)
+    }
+    named = re.compile(rf'"decision_id":"({beginning}[0-9a-f]*)"')
+    for _, _, entries in _near(tx, first, last, _MOST_ROWS):
+        ids.update(named.findall(entries))
+        if len(ids) > _MOST_IDS:
+            raise _too_many(beginning)
+    sessions = tx.sessions.beginning(beginning, _MOST_ROWS)
+    if len(sessions) == _MOST_ROWS:
+        raise _too_many(beginning)
+    return *((one, one) for one in sorted(ids)), *((one.uid, one.decision_id) for one in sessions)
+
+
+def _too_many(beginning: str) -> AmbiguousId:
+    return AmbiguousId(
+        f"decision or session {beginning}: too many ids begin so to look through them; type more "
+        "digits, or the whole id"
+    )
+
+
 def is_repeated(tx: ITransaction, ids: Sequence[str]) -> bool:
     """Whether the log has one of *ids*, which ascend, in a batch."""
     return any(
@@ -68,10 +110,10 @@ def is_repeated(tx: ITransaction, ids: Sequence[str]) -> bool:
 
 
 def _near(
-    tx: ITransaction, first: str, last: str
+    tx: ITransaction, first: str, last: str, most: int = NEAR
 ) -> Iterator[tuple[ChainRow, dict[str, Any], str]]:
     """The batches that may hold an id from *first* to *last*, each with the text of its entries."""
-    for filed in tx.origins.near(last, NEAR):
+    for filed in tx.origins.near(last, most):
         # Few of them are looked into, so none is read for this.
         if _last_id(filed.beginning) < first or filed.decision_id > last:
             continue

@@ -9,7 +9,7 @@ would have to satisfy.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from svc.audit.log.entries import entry_record
-from svc.audit.log.find import find_entry, opened_session
+from svc.audit.log.find import find_entry, ids_beginning, opened_session
 from svc.audit.log.record import PERSONAL
 from svc.authority.policy.past_reasons import PolicyReasons
 from svc.authority.state.cache import ClusterStateCache
@@ -39,6 +39,7 @@ from svc.model.policy.requested import exact_command, request_command
 from svc.model.policy.requests import may_view
 from svc.model.principal import CALLERS
 from svc.model.session.request import is_fresh, stale
+from svc.model.short_ids import is_beginning, whole_id
 from svc.model.signing import Purpose, verify
 from svc.policy.requestable import would_turn
 from svc.policy.requestable_reasons import requestable_reasons
@@ -73,7 +74,11 @@ class Explainer:
     ) -> Explanation:
         """What the signer of this question may know.
 
+        Instead of a decision they may have named the session that it let open, and instead of
+        either id how it begins, if of no other decision of theirs.
+
         Raises:
+            AmbiguousId: the ids of several of their decisions begin so.
             SvcError: the question is not a person's own and fresh.
         """
         certificate = self.verifier.verify(chain, CALLERS)
@@ -85,10 +90,10 @@ class Explainer:
         if not is_fresh(request.issued_at_ms, self.now()):
             raise Denied(stale(request.issued_at_ms, self.now()), reason="request_stale")
         asker = self.state_cache.caller(certificate.principal)
-        record, end = await self._records(request.decision_id, certificate)
-        if record is None:
-            return Explanation(request.decision_id)
-        return await self.explained(asker.id, record, end)
+        record, end = await self._records(request.decision_id, certificate, asker.id)
+        told = None if record is None else await self.explained(asker.id, record, end)
+        # Of what may not be told it is not even told what id it has.
+        return told if told is not None and told.explained else Explanation(request.decision_id)
 
     async def explained(
         self, asker_id: str, record: Mapping[str, Any], end: Mapping[str, Any] = _NO_END
@@ -98,27 +103,29 @@ class Explainer:
         Args:
             end: The record of its session's end; empty where there is none.
         """
-        is_own = record["actor"] == {"kind": caller_kind(asker_id), "id": asker_id}
-        if is_own and self._may_view(asker_id, record):
+        if _is_of(asker_id, record) and self._may_view(asker_id, record):
             return await self._told(record, end)
         return Explanation(record["decision_id"])
 
     async def _records(
-        self, decision_id: str, certificate: CertificateFacts
+        self, word: str, certificate: CertificateFacts, asker_id: str
     ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
         """The decision's record, and that of its session's end; None and nothing without them."""
 
-        def look(tx: ITransaction) -> list[Mapping[str, Any]]:
+        def look(tx: ITransaction) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
             require_certificate(self.state_cache.rows(tx), certificate)
-            return _records_of(tx, decision_id) if is_random_id(decision_id) else []
+            if is_random_id(word):
+                session = tx.sessions.get(word)
+                return _decided(_records_of(tx, word if session is None else session.decision_id))
+            if not is_beginning(word):
+                return None, _NO_END
+            found = {one: _decided(_records_of(tx, of)) for one, of in ids_beginning(tx, word)}
+            # How many of another's begin so is nothing that may be told.
+            own = [one for one, (record, _) in found.items() if _is_of(asker_id, record)]
+            whole = whole_id("decision or session", word, own)
+            return (None, _NO_END) if whole is None else found[whole]
 
-        decided, end = None, {}
-        for record in await self.store.read("why", look):
-            if record["event"] in _ENDS:
-                end = dict(record)
-            elif decided is None and "decision" in record and "actor" in record:
-                decided = record
-        return decided, end
+        return await self.store.read("why", look)
 
     def _may_view(self, person_id: str, record: Mapping[str, Any]) -> bool:
         engine = self.engine()
@@ -206,6 +213,25 @@ def _readable(form: Any) -> Any:
         return form.get(_VALUE)
     told = {name: _readable(one) for name, one in form.items()}
     return {name: one for name, one in told.items() if one is not None}
+
+
+def _is_of(asker_id: str, record: Mapping[str, Any] | None) -> bool:
+    """Whether the decision of this record is about them."""
+    actor = {"kind": caller_kind(asker_id), "id": asker_id}
+    return record is not None and record["actor"] == actor
+
+
+def _decided(
+    records: Sequence[Mapping[str, Any]],
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
+    """Of the records that name a decision: its own, and that of its session's end."""
+    decided, end = None, _NO_END
+    for record in records:
+        if record["event"] in _ENDS:
+            end = record
+        elif decided is None and "decision" in record and "actor" in record:
+            decided = record
+    return decided, end
 
 
 def _records_of(tx: ITransaction, decision_id: str) -> list[Mapping[str, Any]]:

@@ -54,6 +54,12 @@ class Sessions:
     def get(self, uid: str) -> Session | None:
         return _SESSIONS.one(self._db, "WHERE uid = ?", uid)
 
+    def beginning(self, word: str, limit: int) -> tuple[Session, ...]:
+        # A uid is hex: whatever begins so is less than the word with a "g" behind it.
+        return _SESSIONS.all(
+            self._db, "WHERE uid >= ? AND uid < ? ORDER BY uid LIMIT ?", word, f"{word}g", limit
+        )
+
     def open(self) -> tuple[Session, ...]:
         return _SESSIONS.all(self._db, "WHERE state = 'open' ORDER BY started_at, uid")
 

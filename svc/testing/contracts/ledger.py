@@ -69,9 +69,10 @@ class LedgerContract:
                 tx.sessions.open_of_proxy("x1"),
                 tx.sessions.open_of_proxy("x2"),
                 tx.sessions.get("u9"),
+                [[s.uid for s in tx.sessions.beginning(w, 1)] for w in ("u", "u2", "v")],
             ),
         )
-        self.assertEqual(seen, ((later,), (), (later,), None))
+        self.assertEqual(seen, ((later,), (), (later,), None, [["u1"], ["u2"], []]))
 
     async def test_sessions_end_once(self: Any) -> None:
         """The first end recorded stays, whoever reports another."""

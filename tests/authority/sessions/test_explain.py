@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from attrs import evolve
@@ -186,6 +187,66 @@ permit (principal, action == Action::"view", resource == TcpService::"db1");
         self.assertEqual((said.explained, said.decision, said.resource), (True, "deny", "db1"))
         self.assertEqual((said.action, said.policies), ("tcpConnect", ("dev-uses-tcp",)))
         self.assertFalse(self.why(self.house.eve, requests[1].decision_id).explained)
+
+    def test_a_beginning(self) -> None:
+        """The beginning of an id is enough, where no other decision of the same person has it."""
+        ada, eve = self.house.ada, self.house.eve
+        decision = self.denied(ada, "prod1")
+        said = self.why(ada, decision[:8])
+        self.assertEqual((said.explained, said.decision_id), (True, decision))
+        for word in (decision[:7], decision[:8] + "g", f"{int(decision[:8], 16) ^ 1:08x}"):
+            self.assertFalse(self.why(ada, word).explained, word)
+        told = explanation_message(evolve(self.why(eve, decision[:8]), decision_id="-"))
+        unknown = explanation_message(evolve(self.why(eve, RANDOM), decision_id="-"))
+        self.assertEqual(told, unknown)
+
+    def test_a_session(self) -> None:
+        """A session stands for the decision that let it open; another's stands for nothing."""
+        ada, eve = self.house.ada, self.house.eve
+        self.house.serve("db1")
+        ask = self.house.ask(ada, "db1")
+        decision = str(value_of(self.house.issuance().authorize(ask, self.proxy)).decision_id)
+        uid = self.house.run(lambda tx: tx.sessions.open())[0].uid
+        for word in (uid, uid[:8], decision):
+            said = self.why(ada, word)
+            self.assertEqual(
+                (said.explained, said.decision_id, said.decision), (True, decision, "allow")
+            )
+            told = explanation_message(evolve(self.why(eve, word), decision_id="-"))
+            self.assertEqual(told, explanation_message(Explanation("-")))
+            self.assertEqual(self.why(eve, word).decision_id, word)
+
+    def test_a_beginning_of_several(self) -> None:
+        """Two of their own are named; another's with the same beginning does not count."""
+        ada, eve = self.house.ada, self.house.eve
+        drawn = (b"\xaa" * 8 + n.to_bytes(2, "big") + bytes(6) for n in count())
+        self.patch(self.house, "entropy", lambda size: next(drawn)[:size])
+        begins = "aa" * 8
+        first = self.denied(ada, "prod1")
+        self.assertEqual(first[:16], begins)
+        self.denied(eve, "db1")
+        self.assertEqual(self.why(ada, begins).decision_id, first)
+        second = self.denied(ada, "prod1")
+        error = refusal_of(self.asked(ada, begins))
+        self.assertEqual(error.reason, "ambiguous_id")
+        for word in (first, second, "type more digits"):
+            self.assertIn(word, error.text)
+        self.assertEqual(self.why(ada, second[:20]).decision_id, second)
+        for _ in range(70):
+            self.denied(eve, "db1")
+        self.assertIn("too many", refusal_of(self.asked(ada, begins)).text)
+
+    def test_a_beginning_of_a_request(self) -> None:
+        """A request's id is found by what names its Proxy and the millisecond, or more."""
+        origin, leader = Origin(self.house, "edge7"), Leader(self.house)
+        numbers = origin.session()
+        requests = [origin.request(numbers, decision=one) for one in ("allow", "deny")]
+        leader.inject(origin.first, origin.batch(*requests))
+        leader.drain()
+        wanted = requests[1].decision_id
+        self.assertEqual(self.why(self.house.ada, wanted[:31]).decision_id, wanted)
+        self.assertFalse(self.why(self.house.eve, wanted[:31]).explained)
+        self.assertEqual(refusal_of(self.asked(self.house.ada, wanted[:8])).reason, "ambiguous_id")
 
     def test_stranger_hidden_and_unknown_are_alike(self) -> None:
         """Another's decision, one on a hidden resource and an invented id get the same bytes."""
