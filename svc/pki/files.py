@@ -149,6 +149,15 @@ def hex_key(path: Path, new: Callable[[], bytes], size: int) -> bytes:
     """
     if not path.exists():
         durable.replace(path, new())
+    return read_hex_key(path, size)
+
+
+def read_hex_key(path: Path, size: int) -> bytes:
+    """The same, of a file that is there.
+
+    Raises:
+        ConfigError: it is missing, or cannot be trusted.
+    """
     try:
         key = bytes.fromhex(read_private(path, os.geteuid()).decode("ascii").strip())
     except ValueError:

@@ -124,21 +124,23 @@ class OpenedRecording:
     """Reads what was recorded, a frame at a time.
 
     Attributes:
-        key: The private key.
+        opening: Gives the private key of a public one; raises SvcError where it is not here.
         at: Where in the file the next frame begins.
         end: How it ended; None: the file says nothing so far.
     """
 
     read: Read
-    key: bytes = field(repr=False)
+    opening: Callable[[bytes], bytes]
     header: RecordingHeader = field(init=False)
     at: int = field(init=False)
     end: RecordingEnd | None = field(default=None, init=False)
     _chain: FrameChain = field(init=False)
+    _key: bytes = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self.header, self.at = read_header(self.read(0, len(MAGIC) + 4 + MOST_HEADER))
         self._chain = self.header.chain()
+        self._key = self.opening(self.header.key)
 
     def skip_to(self, offset: int) -> None:
         """Go on at the frame that begins at *offset*; those before are not opened.
@@ -169,7 +171,7 @@ class OpenedRecording:
                 used += 4 + len(sealed)
                 if self.end is not None:
                     raise Malformed("recording: the file goes on behind its end")
-                frame = open_frame(self.key, self._chain, sealed)
+                frame = open_frame(self._key, self._chain, sealed)
                 self.at += 4 + len(sealed)
                 if frame.kind == END:
                     self.end = _end(frame.data)

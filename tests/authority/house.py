@@ -601,7 +601,7 @@ class House:
     def issuance(self) -> Issuance:
         self.told: list[tuple[str, str]] = []
         return Issuance(
-            recording_key=RECORDING_KEY.public,
+            recording_key=lambda: RECORDING_KEY.public,
             cluster=CLUSTER,
             state_cache=self.state_cache,
             engine=lambda: self.policy.engine,

@@ -41,7 +41,6 @@ from svc.authority.policy.proposed.proposals import PolicyProposals
 from svc.authority.policy.proposed.review import PolicyReview
 from svc.authority.recordings.admin import RecordingAdmin
 from svc.authority.recordings.files import RecordingFiles
-from svc.authority.recordings.key import RecordingKey
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
@@ -84,6 +83,7 @@ from tests.pki.support import Counted
 from tests.policy.asking import asked_inline
 from tests.rpc.memory import Pair
 from tests.support.nothing import nothing
+from tests.support.recording import RECORDING_KEYS
 from tests.support.temporary import process_directory
 
 CLUSTER = "c1.example.test"
@@ -271,7 +271,7 @@ class Authority:
             store=self.store,
             recorder=self.writer.recorder,
             recordings=RecordingFiles(Path("/nowhere")),
-            key=RecordingKey(bytes(32), bytes(32)),
+            keys=lambda: RECORDING_KEYS,
             in_thread=inline,
             now=now,
         )

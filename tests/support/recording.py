@@ -8,12 +8,13 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from svc.authority.recordings.key import RecordingKey
+from svc.authority.recordings.key import RecordingKey, RecordingKeys
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.recordings import Failed, ILiveRecording, IRecorder
 from svc.recording.sealing import public_key
 
 RECORDING_KEY = RecordingKey(bytes(range(32)), public_key(bytes(range(32))))
+RECORDING_KEYS = RecordingKeys(RECORDING_KEY)
 
 
 @implementer(ILiveRecording)

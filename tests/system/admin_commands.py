@@ -136,6 +136,7 @@ ON_THE_HOST: dict[str, str] = {
     "ca export": "onward_ssh",
     "keys renew": "all",
     "policy replay": "- --since 1h",
+    "recordings rotate-key": "",
     "preflight": "--artifacts / --pubkey /dev/null --change-id x --out x",
     "state adopt": "",
     "store migrate": "",

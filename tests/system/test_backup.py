@@ -41,6 +41,9 @@ class BackupTests(SynchronousTestCase):
         self.assertEqual((refused.status, out.exists()), (1, False))
         self.assertIn("stop every Authority", refused.stderr)
         until("a signed head", (self.state / "anchor" / "latest").exists)
+        gateway.operator("recordings", "rotate-key")
+        keys = self.recording_keys()
+        self.assertEqual(len(keys), 3)  # the one in use, under both of its names, and the first
         gateway.operator(*words, "--window-closed")
         gateway.operator("persons", "add", "bob")
         gateway.child(AUTHORITY).stop()
@@ -56,6 +59,7 @@ class BackupTests(SynchronousTestCase):
         self.assertEqual([each.name for each in self.state.iterdir()], ["anchor"])
         gateway.operator(*back, "--reason", "the disk broke")
         kept = self.newest()
+        self.assertEqual(self.recording_keys(), keys)
         self.one_half_of_a_pair()
         gateway.start(AUTHORITY)
         people = [one["name"] for one in gateway.operator("persons", "list", "--json").json]
@@ -81,6 +85,11 @@ class BackupTests(SynchronousTestCase):
         self.assertEqual(child.wait(), 1)
         self.assertIn("keys/anchor", child.text())
         path.write_bytes(kept)
+
+    def recording_keys(self) -> dict[str, bytes]:
+        """The files of the keys of recordings."""
+        found = (self.state / "keys").glob("recording*.key")
+        return {path.name: path.read_bytes() for path in found}
 
     def newest(self) -> dict[str, Any]:
         """The newest head in the anchor directory."""

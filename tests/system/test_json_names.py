@@ -202,6 +202,7 @@ class NamesTests(SynchronousTestCase):
         """A backup, from its making to a restored state; nothing runs after that."""
         out, key = str(self.base / "backup"), ("--identity", str(key_file(self)))
         closed = ("--window-closed", "--encrypt-to", RECIPIENT)
+        yield ("authority", "recordings", "rotate-key"), b""
         yield ("authority", "backup", "create", "--out", out, *closed), b""
         yield ("authority", "backup", "verify", out, *key), b""
         yield ("authority", "nodes", "revoke", CONNECTOR), b""

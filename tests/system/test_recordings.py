@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from hashlib import sha256
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway.processes import Ran, run
-from svc.testing.gateway.settings import POLICY
+from svc.testing.gateway.processes import TIMEOUT_SECS, Ran, run, until
+from svc.testing.gateway.settings import AUTHORITY, POLICY
 from tests.support.proof import proves
 from tests.support.tools import stock_tool
 from tests.system.gated_ssh import GATED, GatedHost, gated_host, recording_of
@@ -83,6 +84,52 @@ class RecordingTests(SynchronousTestCase):
         refused = operator("recordings", "play", one["id"], check=False)
         self.assertNotEqual(refused.status, 0)
         self.assertIn("viewRecordings", refused.stderr)
+
+    def test_new_key(self) -> None:
+        """With a new key sessions are recorded, and what was recorded before is read as well."""
+        gateway = self.host.gateway
+        before = self.recording(self.host.ssh("echo before"))
+        authority = gateway.child(AUTHORITY)
+        with subprocess.Popen(
+            [stock_tool("ssh"), *self.host.options(), GATED, "read line; echo amid $line"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.host.environ,
+        ) as running:
+            self.addCleanup(running.kill)
+            assert running.stderr is not None
+            opened = running.stderr.readline().decode()
+            digest = gateway.operator("recordings", "rotate-key", "--json").json["key_sha256"]
+
+            def is_taken() -> bool:
+                told = authority.events("recordings are sealed to a newer key")
+                return digest in [one["sha256"] for one in told]
+
+            until("the new key", is_taken)
+            after = self.recording(self.host.ssh("echo after"))
+            said, _ = running.communicate(b"it\n", TIMEOUT_SECS)
+        self.assertEqual(said, b"amid it\n")
+        amid = self.recording(Ran(words=(), status=0, stdout=opened, stderr=""))
+        for one, text in ((before, b"before"), (amid, b"amid it"), (after, b"after")):
+            self.assertIn(text, self.exported(one))
+        keys = gateway.files.state(AUTHORITY) / "keys"
+        former = [
+            path
+            for path in keys.glob("recording-*.key")
+            if path.read_bytes() != (keys / "recording.key").read_bytes()
+        ]
+        for path in former:
+            aside = keys.with_name(path.name)
+            path.rename(aside)
+            self.addCleanup(aside.rename, path)
+
+        def is_refused() -> bool:
+            words = ("recordings", "export", before["id"], "--out", "-")
+            return "bring recording-" in gateway.operator(*words, check=False).stderr
+
+        until("the key is gone", is_refused)
+        self.assertIn(b"after", self.exported(after))
 
     def test_files(self) -> None:
         """Transferred files are told by their paths; a removed recording stays on record."""

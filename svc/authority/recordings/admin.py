@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from svc.authority.ingest.notes import checked_note
-from svc.authority.recordings.key import RecordingKey
+from svc.authority.recordings.key import RecordingKeys
 from svc.authority.recordings.receive import ended_details
 from svc.authority.sessions.admin import caller_name
 from svc.authority.state.recorder import Recorder
@@ -51,13 +51,14 @@ class RecordingAdmin:
     """Answers operators.
 
     Attributes:
+        keys: Those that recordings can be sealed to.
         in_thread: Runs what blocks.
     """
 
     store: IStore
     recorder: Recorder
     recordings: IRecordingStore
-    key: RecordingKey
+    keys: Callable[[], RecordingKeys]
     in_thread: InThread
     now: Callable[[], float]
     _readings: dict[tuple[str, str, str], _Reading] = field(factory=dict, init=False)
@@ -178,7 +179,7 @@ class RecordingAdmin:
     def _open(self, id: str, offset: int) -> OpenedRecording:
         """Opened to the frame at *offset*: the bytes before are read, and none opened."""
         recording = OpenedRecording(
-            lambda at, size: self.recordings.read(id, at, size), self.key.private
+            lambda at, size: self.recordings.read(id, at, size), self.keys().opening
         )
         if offset:
             recording.skip_to(offset)

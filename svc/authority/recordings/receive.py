@@ -16,7 +16,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from svc.authority.access.opened import opened_by_grant
-from svc.authority.recordings.key import RecordingKey
+from svc.authority.recordings.key import RecordingKeys
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node
 from svc.errors import Fault, Malformed, SvcError, Unavailable
@@ -59,6 +59,7 @@ class RecordingReceiver:
     """Answers ``Recordings/Put``.
 
     Attributes:
+        keys: Those that recordings can be sealed to.
         most: Bytes that all recordings may take.
         in_thread: Runs what blocks, several at a time.
         on_end: Told the state in which a recording has ended.
@@ -71,7 +72,7 @@ class RecordingReceiver:
     store: IStore
     recorder: Recorder
     recordings: IRecordingStore
-    key: RecordingKey
+    keys: Callable[[], RecordingKeys]
     most: int
     now: Callable[[], float]
     in_thread: InThread
@@ -126,12 +127,7 @@ class RecordingReceiver:
         self.verifier.verify_signed_at(part.signed, Purpose.GRANT, grant.issued_at_ms / 1000)
         if (grant.cluster, grant.connector_id) != (self.cluster, connector_id):
             raise unknown()
-        if grant.recording_key != self.key.public:
-            raise SvcError(
-                "the recording is sealed to another key than this Authority's",
-                reason="recording_key",
-                fault=Fault.PRECONDITION,
-            )
+        self.keys().opening(grant.recording_key)
         return grant
 
     async def _kept(self, id: str, part: RecordingPart, grant: Grant) -> tuple[int, bool]:
@@ -199,8 +195,16 @@ class RecordingReceiver:
             known, updated_at=self.now(), sealed_size=at, sealed_sha256=sealed.hexdigest()
         )
         found = _Contents()
+        key = decode_grant(part.signed.payload).recording_key
+        private = self.keys().opening(key)  # without it nothing can be said of the file
+
+        def opening(public: bytes) -> bytes:
+            if public != key:
+                raise Malformed("recording: the file is sealed to another key than its grant names")
+            return private
+
         try:
-            opened = OpenedRecording(lambda at, size: store.read(id, at, size), self.key.private)
+            opened = OpenedRecording(lambda at, size: store.read(id, at, size), opening)
             if opened.header.signed.payload != part.signed.payload:
                 raise Malformed("recording: the file is of another session")
             if opened.header.channel != part.channel:

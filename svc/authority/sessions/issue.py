@@ -111,7 +111,7 @@ class Issuance:
         refusals: Bounds the records of requests that prove nothing.
         note: Describes the span of the call.
         peers: Finds the registration that a session goes by, here or through another Proxy.
-        recording_key: The public key that recordings of sessions are sealed to.
+        recording_key: The public key that recordings of new sessions are sealed to.
         trace_id: Gives the id of the call's trace, which its records hold; empty without one.
     """
 
@@ -133,7 +133,7 @@ class Issuance:
     ended: Callable[[str, Iterable[CountedEnd]], Awaitable[object]] = field(kw_only=True)
     gated: GatedSessions = field(kw_only=True)
     offers: AccessOffers = field(kw_only=True)
-    recording_key: bytes = field(kw_only=True)
+    recording_key: Callable[[], bytes] = field(kw_only=True)
     onward: OnwardCertificates = field(default=NO_CERTIFICATES, kw_only=True)
     refusals: RefusalRecords = field()
     note: Note = no_note
@@ -485,7 +485,7 @@ class Issuance:
             ceiling=verified.asked.ceiling,
             operations=self._operations(verified, outcome),
             decision_id=outcome.decision_id if verified.ends else "",
-            recording_key=self.recording_key if verified.ends else b"",
+            recording_key=self.recording_key() if verified.ends else b"",
             onward_certificate=self.onward.signed(outcome),
             is_gated=not verified.kind.opaque,
             policy_version=outcome.decision.policy_version,

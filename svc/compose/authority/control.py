@@ -64,7 +64,7 @@ def control_service(
         ended=rooms.ends.reported,
         gated=rooms.gated,
         offers=rooms.access.offers,
-        recording_key=rooms.recordings.key.public,
+        recording_key=lambda: rooms.recordings.keys.keys.current.public,
         onward=OnwardCertificates(key=lambda: p.keys.purposes.get(WORD), now=now),
     )
     intake = RegistrationIntake(

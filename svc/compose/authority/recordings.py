@@ -10,7 +10,11 @@ from svc.authority.limits import AskRates
 from svc.authority.recordings.admin import RecordingAdmin
 from svc.authority.recordings.expiry import LOOK_SECS, RecordingExpiry
 from svc.authority.recordings.files import RecordingFiles
-from svc.authority.recordings.key import RecordingKey, load_recording_key
+from svc.authority.recordings.key import (
+    RecordingKeyRotation,
+    load_recording_keys,
+    read_recording_keys,
+)
 from svc.authority.recordings.receive import RecordingReceiver
 from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.parts import Parts
@@ -26,18 +30,22 @@ DIRECTORY = "recordings"
 class RecordingWiring:
     """Who takes them, who answers operators, and what ends them."""
 
-    key: RecordingKey
+    keys: RecordingKeyRotation
     receiver: RecordingReceiver
     admin: RecordingAdmin
     expiring: PeriodicTask
 
 
 def recording_wiring(p: Parts, state_cache: ClusterStateCache, rates: AskRates) -> RecordingWiring:
-    """Wire it; blocks for the key."""
+    """Wire it; blocks for the keys."""
     settings, now = p.settings.recordings, p.runtime.now
     recordings = RecordingFiles(Path(settings.directory or p.state / DIRECTORY))
-    key = load_recording_key(p.state / "keys", p.runtime.entropy)
-    in_thread = in_pool(p.runtime.reactor)
+    directory, in_thread = p.state / "keys", in_pool(p.runtime.reactor)
+    keys = RecordingKeyRotation(
+        load_recording_keys(directory, p.runtime.entropy),
+        read=lambda: read_recording_keys(directory),
+        in_thread=in_thread,
+    )
     receiver = RecordingReceiver(
         cluster=p.settings.cluster,
         state_cache=state_cache,
@@ -45,7 +53,7 @@ def recording_wiring(p: Parts, state_cache: ClusterStateCache, rates: AskRates) 
         store=p.store,
         recorder=p.recorder,
         recordings=recordings,
-        key=key,
+        keys=lambda: keys.keys,
         most=settings.max_bytes,
         now=now,
         in_thread=in_thread,
@@ -56,12 +64,12 @@ def recording_wiring(p: Parts, state_cache: ClusterStateCache, rates: AskRates) 
         store=p.store,
         recorder=p.recorder,
         recordings=recordings,
-        key=key,
+        keys=lambda: keys.keys,
         in_thread=in_thread,
         now=now,
     )
     return RecordingWiring(
-        key=key,
+        keys=keys,
         receiver=receiver,
         admin=admin,
         expiring=_expiring(p, recordings, in_thread),

@@ -38,6 +38,7 @@ def renewals(
     async def follow() -> None:
         await keys.follow()
         await rooms.identities.token_keys.follow()
+        await rooms.recordings.keys.follow()
 
     return leaf, PeriodicTask(
         clock=p.runtime.reactor, interval=every, call=follow, what="keys that end"

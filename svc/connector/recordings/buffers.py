@@ -54,6 +54,7 @@ class BufferedRecording:
         is_ended: Nothing is added any more.
         reason: Why it was cut short, where the file cannot say so itself.
         is_refused: Authority does not take it.
+        lacks_key: The Authority that was asked last does not have the key that it is sealed to.
     """
 
     id: str
@@ -65,6 +66,7 @@ class BufferedRecording:
     is_ended: bool = False
     reason: str = ""
     is_refused: bool = False
+    lacks_key: bool = False
     chain: FrameChain | None = None
     key: bytes = b""
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from svc.connector.recordings.buffers import BufferedRecording, RecordingBuffers
@@ -24,6 +24,11 @@ GATHER_SECS = 2.0
 """What a recording that goes on has grown by is brought so much later."""
 
 AGAIN_SECS = 15.0
+KEY_SECS = 60.0
+"""What is sealed to a key that an Authority lacks is brought again so much later: its operator
+copies a new key to one Authority after another."""
+
+_LACKS_KEY = "recording_key"
 LAST_SECS = 5.0
 """What a Connector that stops waits for those that have ended."""
 
@@ -50,6 +55,8 @@ class RecordingUploads(AsyncService):
     _running: Deferred[None] | None = field(default=None, init=False)
     _wake: Deferred[None] | None = field(default=None, init=False)
     _pause: Deferred[None] | None = field(default=None, init=False)
+    _key_timer: IDelayedCall | None = field(default=None, init=False)
+    _lacking: set[str] = field(factory=set, init=False)
     _is_stopping: bool = field(default=False, init=False)
     _reported: bool = field(default=False, init=False)
 
@@ -62,6 +69,9 @@ class RecordingUploads(AsyncService):
     async def stop(self) -> None:
         """Bring what has ended, for a little while; the rest is for the next life."""
         self._is_stopping = True
+        if self._key_timer is not None:
+            self._key_timer.cancel()
+            self._key_timer = None
         self._hurry()
         self._end_pause()
         try:
@@ -119,7 +129,8 @@ class RecordingUploads(AsyncService):
         return [
             one
             for one in self.buffers.waiting.values()
-            if not one.is_refused and (one.is_ended or one.sent is None or one.size > one.sent)
+            if not (one.is_refused or one.lacks_key)
+            and (one.is_ended or one.sent is None or one.size > one.sent)
         ]
 
     async def _pass(self) -> bool:
@@ -132,6 +143,9 @@ class RecordingUploads(AsyncService):
                 if refusal.fault in _AWAY:
                     self._report(refusal)
                     return False
+                if refusal.reason == _LACKS_KEY:
+                    self._put_off(one, refusal)
+                    continue
                 one.is_refused = True
                 _log.error(
                     "Authority does not take a recording; its file stays here",
@@ -144,6 +158,27 @@ class RecordingUploads(AsyncService):
                 _log.error("a recording cannot be read", recording=one.id, error=error.strerror)
         self._reported = False
         return True
+
+    def _put_off(self, one: BufferedRecording, refusal: SvcError) -> None:
+        """Bring it later, and the others meanwhile."""
+        one.lacks_key = True
+        if one.id not in self._lacking:
+            self._lacking.add(one.id)
+            _log.error(
+                "an Authority lacks the key that a recording is sealed to; it waits here",
+                recording=one.id,
+                reason=refusal.reason,
+                error=refusal.text,
+            )
+        if self._key_timer is None and not self._is_stopping:
+            self._key_timer = self.clock.callLater(KEY_SECS, self._ask_again)
+
+    def _ask_again(self) -> None:
+        self._key_timer = None
+        self._lacking &= set(self.buffers.waiting)
+        for one in self.buffers.waiting.values():
+            one.lacks_key = False
+        self._hurry()
 
     async def _brought(self, one: BufferedRecording) -> bool:
         """Bring a part; whether that was all there is now."""

@@ -13,11 +13,17 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.recordings.admin import RecordingAdmin
 from svc.authority.recordings.expiry import RecordingExpiry
 from svc.authority.recordings.files import RecordingFiles
+from svc.authority.recordings.key import RecordingKey, RecordingKeys, file_of
 from svc.authority.recordings.receive import RecordingReceiver
 from svc.authority.state.recorder import node
 from svc.connector.recordings.buffers import BufferLimits, RecordingBuffers
 from svc.connector.recordings.recorder import FLUSH_SECS, SessionRecorder
-from svc.connector.recordings.uploads import AGAIN_SECS, GATHER_SECS, RecordingUploads
+from svc.connector.recordings.uploads import (
+    AGAIN_SECS,
+    GATHER_SECS,
+    KEY_SECS,
+    RecordingUploads,
+)
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.recordings import ILiveRecording
 from svc.messages.session import decode_grant
@@ -27,12 +33,14 @@ from svc.model.recording import RecordingState
 from svc.policy.words import OPERATORS_POLICY
 from svc.proto.gate.v1 import recording_pb2 as pb
 from svc.recording.part import RecordingPart
+from svc.recording.sealing import public_key
 from svc.runtime.services import BackgroundTasks
 from svc.runtime.threads import inline
 from tests.authority.house import House, refusal_of, value_of
 from tests.authority.sessions.test_issue import AS_ROOT
+from tests.support.logged import logged
 from tests.support.proof import proves
-from tests.support.recording import RECORDING_KEY
+from tests.support.recording import RECORDING_KEY, RECORDING_KEYS
 
 POLICY = (
     OPERATORS_POLICY + '@id("uses") permit (principal, action in [Action::"view", Action::"use"],'
@@ -66,6 +74,7 @@ class DeliveryCase(SynchronousTestCase):
         self.clock = Clock()
         self.files = RecordingFiles(self.base / "central")
         self.ended: list[str] = []
+        self.keys = RECORDING_KEYS
         self.receiver = RecordingReceiver(
             cluster=house.world.verifier.cluster,
             state_cache=house.state_cache,
@@ -73,7 +82,7 @@ class DeliveryCase(SynchronousTestCase):
             store=house.store,
             recorder=house.recorder,
             recordings=self.files,
-            key=RECORDING_KEY,
+            keys=lambda: self.keys,
             most=1 << 24,
             now=house.now,
             in_thread=inline,
@@ -119,6 +128,18 @@ class DeliveryCase(SynchronousTestCase):
         """What is known centrally."""
         return sorted(self.files.all(), key=lambda one: one.channel)
 
+    def read(self, id: str) -> Any:
+        """As an operator."""
+        admin = RecordingAdmin(
+            store=self.house.store,
+            recorder=self.house.recorder,
+            recordings=self.files,
+            keys=lambda: self.keys,
+            in_thread=inline,
+            now=self.house.now,
+        )
+        return admin.read(pb.ReadRecordingRequest(id=id), node(self.house.connector.id))
+
     def records(self, name: str = "recording.delivered") -> list[Any]:
         return self.house.records(name)
 
@@ -152,18 +173,30 @@ class DeliveryTests(DeliveryCase):
         [record] = self.records()
         self.assertEqual(record["session_uid"], one.session_uid)
         self.assertEqual(record["details"]["recording_sha256"], one.sha256)
-        admin = RecordingAdmin(
-            store=self.house.store,
-            recorder=self.house.recorder,
-            recordings=self.files,
-            key=RECORDING_KEY,
-            in_thread=inline,
-            now=self.house.now,
-        )
-        actor = node(self.house.connector.id)
-        answer = value_of(admin.read(pb.ReadRecordingRequest(id=one.id), actor))
+        answer = value_of(self.read(one.id))
         self.assertEqual((answer.data, answer.next), (HEAD + b'[1.5, "o", "hush"]\n', 0))
         self.assertEqual(len(self.records("recording.read")), 1)
+
+    def test_another_key(self) -> None:
+        """What was sealed before there is a new key is taken and read while the old one is kept."""
+        events = logged(self)
+        begun, new = self.begun(), RecordingKey(b"n" * 32, public_key(b"n" * 32))
+        begun.write(HEAD)
+        self.keys = RecordingKeys(new)
+        begun.end()
+        self.clock.pump([FLUSH_SECS, GATHER_SECS, KEY_SECS, KEY_SECS])
+        self.assertEqual((self.kept(), self.records(), len(self.waiting())), ([], [], 1))
+        told = [one for one in events if one["log_namespace"] == "svc_connector"]
+        self.assertEqual(len(told), 1)
+        self.keys = RecordingKeys(new, (RECORDING_KEY,))
+        self.clock.advance(KEY_SECS)
+        [one] = self.kept()
+        self.assertEqual((one.state, self.waiting()), (RecordingState.COMPLETE, []))
+        self.assertEqual(value_of(self.read(one.id)).data, HEAD)
+        self.keys = RecordingKeys(new)
+        refused = refusal_of(self.read(one.id))
+        self.assertEqual(refused.reason, "recording_key")
+        self.assertIn(file_of(RECORDING_KEY.public), refused.text)
 
     def test_away(self) -> None:
         """Whenever Authority does not answer, what it does not hold is brought again, once."""

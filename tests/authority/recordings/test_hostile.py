@@ -21,7 +21,7 @@ from svc.recording.sealing import DATA, END, Frame, seal
 from svc.runtime.threads import inline
 from tests.authority.house import refusal_of, value_of
 from tests.authority.recordings.test_delivery import HEAD, DeliveryCase
-from tests.support.recording import RECORDING_KEY
+from tests.support.recording import RECORDING_KEY, RECORDING_KEYS
 
 DEEP = b"[" * (1 << 16)
 
@@ -130,7 +130,7 @@ class ReadingTests(HostileCase):
             store=self.house.store,
             recorder=self.house.recorder,
             recordings=self.files,
-            key=RECORDING_KEY,
+            keys=lambda: RECORDING_KEYS,
             in_thread=inline,
             now=lambda: now[0],
         )
@@ -161,7 +161,7 @@ class ReadingTests(HostileCase):
             store=self.house.store,
             recorder=self.house.recorder,
             recordings=files,
-            key=RECORDING_KEY,
+            keys=lambda: RECORDING_KEYS,
             in_thread=inline,
             now=self.house.now,
         )

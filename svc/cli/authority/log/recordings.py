@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from svc.cli.calls import Admin
-from svc.cli.control import admin
+from svc.cli.control import admin, authority_settings, authority_state
 from svc.cli.forms import WORD, reason_option
 from svc.cli.groups import Group
 from svc.cli.output import json_option, moment, pairs, print_list, print_result
@@ -22,12 +22,17 @@ from svc.errors import Fault, SvcError
 from svc.model.recording import ASCIICAST, RecordingState
 from svc.proto.gate.v1 import recording_pb2 as pb
 
+_COPY = (
+    "copy recording.key and all recording-*.key to keys/ of every other Authority, and make a new "
+    "backup; until an Authority has the key, recordings wait at their Connectors"
+)
+
 _id = click.argument("recording", metavar="RECORDING", type=WORD)
 
 
 @click.group(cls=Group)
 def recordings() -> None:
-    """List, show, play, export and remove recordings of sessions."""
+    """List, show, play, export and remove recordings of sessions; renew their key."""
 
 
 @recordings.command("list")
@@ -184,6 +189,34 @@ def play(context: click.Context, recording: str, speed: float, idle: float) -> N
         sys.stdout.flush()
     if row.state != RecordingState.COMPLETE.value:
         click.echo(f"svc: the recording is {row.state} ({row.reason or 'no reason'})", err=True)
+
+
+@recordings.command("rotate-key")
+@json_option
+@click.pass_context
+def rotate_key(context: click.Context, as_json: bool) -> None:
+    """Make a new key, which recordings of new sessions are sealed to.
+
+    It is written to keys/recording.key of this Authority.  Keys of before are kept beside it, so
+    every recording stays readable.  The Authority may run or not; a running one takes the new
+    key at its next reload pass.  Sessions that are open go on with the key that they began with.
+    """
+    from svc.authority.recordings.key import file_of, rotate_recording_key
+
+    directory = authority_state(authority_settings(context)) / "keys"
+    try:
+        made = rotate_recording_key(directory, os.urandom)
+    except OSError as error:
+        raise SvcError(
+            f"{directory}: the new key cannot be written: {error.strerror}; the key in use stays",
+            reason="recording_key",
+        ) from None
+    print_result(
+        as_json,
+        {"key_sha256": made.sha256, "path": str(directory / file_of(made.public))},
+        [f"made a new key for recordings; SHA-256 of its public half: {made.sha256}"],
+        [_COPY],
+    )
 
 
 @recordings.command("remove")
