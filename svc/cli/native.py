@@ -59,7 +59,7 @@ def db(globals_: Globals, name: str, role: str | None, database: str | None) -> 
     program = shutil.which("psql")
     if program is not None:
         os.execv(program, words)
-    from svc.client.resident.pg_services import NAME
+    from svc.client.resident.published.pg_services import NAME
 
     click.echo(shlex.join(words))
     file = shlex.quote(str(person_side(globals_).state / NAME))
@@ -139,7 +139,7 @@ def _begins(path: Path, size: int) -> bytes:
 
 def psql_words(directory: str, role: str | None, database: str | None) -> list[str]:
     """The command; whatever PGHOST, PGPORT and PGSERVICE say, it is this socket."""
-    from svc.client.resident.pg_services import PORT
+    from svc.client.resident.published.pg_services import PORT
 
     words = ["psql", "-h", directory, "-p", str(PORT)]
     if role is not None:

@@ -15,7 +15,7 @@ from svc.client.own_certificate import check_own, dial_refusal
 from svc.client.own_name import OwnName
 from svc.client.own_options import options_elsewhere
 from svc.client.places import CLIENT_FILE, RUN_DIRECTORY, chosen, home, selection_file
-from svc.client.resident.described import keeping
+from svc.client.resident.published.described import keeping
 from svc.client.sessions import SessionDialer
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
 from svc.compose.listeners.limits import log_problems, wire_limits

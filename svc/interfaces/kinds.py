@@ -409,6 +409,13 @@ class IDescribedEndpoint(ILocalEndpoint):
         """
 
 
+class IListedEndpoint(IDescribedEndpoint):
+    """Whose tools are given their files in an environment variable, joined by colons."""
+
+    variable: str = Attribute("The variable.")
+    usual_file: str = Attribute("What they read without it, below the home directory.")
+
+
 class IGreetedEndpoint(ILocalEndpoint):
     """A local endpoint of a kind whose Connector, where it ends the protocol, says a line first.
 

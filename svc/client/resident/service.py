@@ -23,9 +23,7 @@ from twisted.logger import Logger
 from svc.client.ended import CutSessions, SessionSide
 from svc.client.places import CLIENT_FILE
 from svc.client.resident.addresses import addresses, ports
-from svc.client.resident.cache import PublishedFiles, read_endpoints
 from svc.client.resident.checked import CheckedConnections, CheckedSide, Checking
-from svc.client.resident.described import describe, forget
 from svc.client.resident.endpoint import Endpoint, not_enabled
 from svc.client.resident.hosts import SharedPort, secret
 from svc.client.resident.local import (
@@ -39,6 +37,8 @@ from svc.client.resident.local import (
     close_port,
 )
 from svc.client.resident.local_tls import LocalTls
+from svc.client.resident.published.cache import PublishedFiles, read_endpoints
+from svc.client.resident.published.described import describe, forget
 from svc.client.resident.refused import RecentRefusals
 from svc.client.sessions import ClientSession, SessionDialer, SessionIntent
 from svc.errors import SvcError, Unprocessed
@@ -140,7 +140,8 @@ class Resident(AsyncService):
 
     @_published.default
     def _of_our_place(self) -> PublishedFiles:
-        return PublishedFiles(self.place.state, self.place.cluster)
+        sides = {name: kind.local for name, kind in self.kinds.items()}
+        return PublishedFiles(self.place.state, self.place.cluster, sides)
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:

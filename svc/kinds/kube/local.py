@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from zope.interface import implementer
 
 from svc.errors import Denied, SvcError
-from svc.interfaces.kinds import ICheckedEndpoint, IDescribedEndpoint, ILocalCheck
+from svc.interfaces.kinds import ICheckedEndpoint, IListedEndpoint, ILocalCheck
 from svc.kinds.kube.kubeconfig import kubeconfig
 from svc.kinds.kube.request import PROTOCOLS
 from svc.kinds.kube.review import BY_POLICY, BY_WILDCARD, GROUP, VERSION
@@ -198,12 +198,14 @@ class ToolCheck:
         return json_answer("503 Service Unavailable", told)
 
 
-@implementer(ICheckedEndpoint, IDescribedEndpoint)
+@implementer(ICheckedEndpoint, IListedEndpoint)
 @frozen(kw_only=True)
 class KubePorts(LabelledPort):
     """The native port, the checks of each connection, and the kubeconfig."""
 
     directory: str = "kube"
+    variable: str = "KUBECONFIG"
+    usual_file: str = ".kube/config"
     edits: Mapping[str, MakeEdit] = field(
         factory=lambda: {
             DENIED: only_inserted(denied),

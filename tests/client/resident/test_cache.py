@@ -7,7 +7,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.resident.cache import read_endpoints, write_endpoints
+from svc.client.resident.published.cache import read_endpoints, write_endpoints
 from svc.errors import ConfigError
 from tests.support.proof import proves
 

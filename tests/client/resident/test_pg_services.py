@@ -9,7 +9,7 @@ from shutil import rmtree
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.resident.pg_services import NAME, write_services
+from svc.client.resident.published.pg_services import NAME, write_services
 
 
 class ServicesTests(SynchronousTestCase):

@@ -8,7 +8,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from svc.client.resident.described import describe, forget
+from svc.client.resident.published.described import describe, forget
 from svc.errors import Denied, SvcError
 from svc.interfaces.kinds import ICheckedEndpoint, IDescribedEndpoint, INamedEndpoint
 from svc.kinds.kube.kubeconfig import FIRST_LINE, kubeconfig

@@ -16,7 +16,9 @@ from twisted.logger import Logger
 
 from svc.client.resident.addresses import is_ours
 from svc.client.resident.endpoint import Endpoint
-from svc.client.resident.pg_services import write_services
+from svc.client.resident.published.environment import listed_files, write_environment
+from svc.client.resident.published.pg_services import NAME as SERVICES_NAME
+from svc.client.resident.published.pg_services import write_services
 from svc.errors import ConfigError
 from svc.runtime import durable
 
@@ -85,15 +87,17 @@ def _addresses(endpoints: Iterable[dict[str, Any]]) -> dict[str, str]:
 
 @define
 class PublishedFiles:
-    """``endpoints.json`` and ``pg_service.conf``.
+    """``endpoints.json``, ``pg_service.conf`` and ``env``.
 
     Attributes:
         state: Their directory.
+        locals: The side of each kind that serves here, by the kind's name.
         is_behind: Whether the disk did not take what was to be written last.
     """
 
     state: Path
     cluster: str
+    locals: Mapping[str, object]
     is_behind: bool = field(default=False, init=False)
 
     def write(self, endpoints: Sequence[Endpoint]) -> None:
@@ -104,6 +108,12 @@ class PublishedFiles:
             services = [one for one in endpoints if one.kind == SERVICE_KIND]
             write_services(
                 self.state, ((one.resource, one.address, one.directory) for one in services)
+            )
+            named = ((one.resource, one.kind) for one in endpoints if one.address)
+            write_environment(
+                self.state,
+                listed_files(self.state, self.locals, named),
+                self.state / SERVICES_NAME if services else None,
             )
         except OSError as error:
             if not was_behind:
