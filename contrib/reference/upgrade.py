@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from svc.model.upgrade import AFTER, BEFORE, NOTES, ORDER, RULES
+from svc.model.upgrade import AFTER, BEFORE, ORDER, RULES
+from svc.model.upgrade_notes import NOTES
 
 _HEAD = """\
 # Upgrade notes
