@@ -55,6 +55,12 @@ def whole(path: str) -> str:
     return path if path.isprintable() and path.isascii() else ascii(path)[1:-1]
 
 
+_LISTENERS = frozenset(
+    {"listen", "listen_addr", "listen_address", "listener", "listeners", "bind", "bind_address"}
+)
+"""Names of keys in former releases, whose defaults are not ours (U-NOTE-36)."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known dotted name most like *name*, or None when none is near.
 
@@ -75,5 +81,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """The sentence for an unknown name, with the nearest known one."""
+    if _LISTENERS & set(name.split(".")):
+        return f"unknown {what}; listeners are keys of [endpoints], and so are the addresses dialed"
     like = nearest(name, known)
     return f"unknown {what}" if like is None else f"unknown {what}; did you mean {like}?"

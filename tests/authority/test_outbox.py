@@ -68,7 +68,7 @@ class DrainTests(Queue):
         self.assertEqual(kept, {links[1].seq: sorted(one.path for one in rows[1].personal)})
         self.assertEqual(len(rows[1].personal), 2)
 
-    @proves("G-AUD-05", "G-AUD-06", "G-AUD-07", "G-AUD-08", "G-AUD-09", "G-OPEN-13")
+    @proves("G-AUD-05", "G-AUD-06", "G-AUD-07", "G-AUD-08", "G-AUD-09", "G-OPEN-13", "U-FLT-06")
     def test_bad_rows(self) -> None:
         """One row of each sort is held for its reason, once, and good rows behind it go on."""
         rows = self.rows(2)

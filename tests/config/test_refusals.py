@@ -174,6 +174,25 @@ class EnvironmentTests(SynchronousTestCase):
         self.assertIsNone(refused("client", "", dict.fromkeys(known, "x")))
 
 
+class FormerTests(SynchronousTestCase):
+    """Keys of releases long gone."""
+
+    @proves("U-NOTE-36")
+    def test_listeners(self) -> None:
+        """A listener is no key of its own: it is refused, with the key that it is now."""
+        for role, line, wanted in (
+            ("proxy", 'public_listen = "0.0.0.0:443"', "endpoints.public_listen"),
+            ("authority", 'control_listen = "0.0.0.0:1"', "endpoints.control_listen"),
+            ("proxy", 'listen = "0.0.0.0:443"', "endpoints"),
+            ("proxy", 'listen_addr = "0.0.0.0:443"', "endpoints"),
+            ("proxy", '[listen]\npublic = "0.0.0.0:443"', "endpoints"),
+            ("authority", '[authority]\nlisten = "0.0.0.0:1"', "endpoints"),
+        ):
+            told = str(refused(role, f"{GOOD[role]}{line}\n"))
+            self.assertIn("unknown key", told, line)
+            self.assertIn(wanted, told, line)
+
+
 class StateDirectoryTests(SynchronousTestCase):
     """The state directory is one role's alone."""
 

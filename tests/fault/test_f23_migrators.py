@@ -17,6 +17,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.store.migrate import migrations_folder
+from svc.store.postgres.factory import PostgresFactory
 from svc.store.sqlite.location import lock_path
 from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.postgres import USER
@@ -31,6 +33,9 @@ from tests.support.proof import proves
 from tests.support.tools import stock_tool
 
 TALLY = Tally("F23")
+OLDER = "m0078"
+"""The first migration that the older Authorities did not know."""
+
 ROUNDS = counted({2: 1}, {2: 25, 4: 25})
 """How often so many migrate at once, on each backend."""
 
@@ -89,6 +94,31 @@ class Migrators(SynchronousTestCase):
         applied = [id for one in told for id in one["details"]["migrations"]]
         ledger = [id for (id,) in cluster.select("SELECT id FROM svc_migrations ORDER BY id")[0]]
         self.assertEqual((sorted(applied), len(ledger)), (ledger, 85))
+
+    @proves("U-NOTE-17")
+    def test_authorities_one_after_the_other(self) -> None:
+        """All were stopped at an older level: the first migrates, the other finds it current."""
+        names, older = ("authority", "second"), Path(os.path.abspath(self.mktemp()))
+        older.mkdir()
+        for path in migrations_folder().iterdir():
+            if path.name < OLDER:
+                shutil.copy(path, older)
+        cluster = Cluster.on_postgres(self, names, lease_secs=LEASE_SECS)
+        factory = PostgresFactory(monotonic, folder=lambda: older)
+        before = factory.migrate(cluster.url, "older", lambda: 0.0, lambda: 0.0).applied
+        self.assertEqual(len(before), 77)
+        whole = "SELECT * FROM svc_migrations ORDER BY id"
+        cluster.start("authority")
+        after_the_first = cluster.select(whole)[0]
+        self.assertIn("current", cluster.command("store", "migrate", "--check"))
+        cluster.start("second")
+        cluster.standing_by("second")
+        self.assertEqual(cluster.select(whole)[0], after_the_first)
+        recorded = "SELECT canonical FROM audit_log WHERE event = 'store.migrate'"
+        rows = [json.loads(row) for (row,) in cluster.select(f"{recorded} ORDER BY seq")[0]]
+        told = [tuple(one["details"]["migrations"]) for one in rows]
+        ledger = [id for (id,) in cluster.select("SELECT id FROM svc_migrations ORDER BY id")[0]]
+        self.assertEqual(told, [before, tuple(ledger[len(before) :])])
 
     def check_rounds(self, cluster: Cluster) -> None:
         """Let so many run at once, so many times."""

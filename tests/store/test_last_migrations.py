@@ -16,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.audit.catalog_rows import resource_entry
 from svc.model.cluster.node import Publication
+from svc.model.cluster.onward import OnwardAuth
 from svc.model.cluster.resource import Resource
 from svc.model.store.migration import StoreStanding
 from svc.plugins.store_postgresql import store_postgresql
@@ -37,7 +38,14 @@ LAST = (
     "manual_inventory_generation",
 )
 NODES = (("n1", "connector", "active"), ("n2", "connector", "revoked"), ("e1", "proxy", "active"))
-RESOURCES = (("db1", "tcp", "n1", 4), ("db2", "tcp", "n2", 6), ("host1", "ssh", None, 7))
+RESOURCES = (
+    ("db1", "tcp", "n1", 4),
+    ("db2", "tcp", "n2", 6),
+    ("host1", "ssh", None, 7),
+    ("host2", "ssh", "n1", 8),
+)
+MODES = {"host2": OnwardAuth.STORED_KEY}
+"""How Connectors log in onwards, where somebody chose it."""
 
 
 def statements_of_before(digest: str, key: str) -> list[str]:
@@ -54,9 +62,11 @@ def statements_of_before(digest: str, key: str) -> list[str]:
     ]
     for id, kind, node, revision in RESOURCES:
         assigned = "NULL" if node is None else f"'{node}'"
+        mode = f"'{MODES[id].value}'" if id in MODES else "NULL"
         rows.append(
-            "INSERT INTO resources (id, kind, assigned_to, source, revision, added_at) VALUES"
-            f" ('{id}', '{kind}', {assigned}, 'manual', {revision}, {revision}.5)"
+            "INSERT INTO resources (id, kind, assigned_to, source, revision, added_at, onward_auth)"
+            f" VALUES ('{id}', '{kind}', {assigned}, 'manual', {revision}, {revision}.5,"
+            f" {mode})"
         )
     return [*rows, "INSERT INTO resource_labels VALUES ('db1', 'env', 'prod')"]
 
@@ -71,10 +81,10 @@ def signed(row: tuple[str, str, str | None, int]) -> bytes:
         "revision": str(revision),
         "source": "manual",
         "subject": f"resource:{id}",
+        **({"onward_auth": MODES[id].value} if id in MODES else {}),
     }
-    return sha256(
-        b"svc-state-row-v1\0" + json.dumps(fields, separators=(",", ":")).encode()
-    ).digest()
+    form = json.dumps(fields, separators=(",", ":"), sort_keys=True)
+    return sha256(b"svc-state-row-v1\0" + form.encode()).digest()
 
 
 class LastMigrations:
@@ -111,7 +121,7 @@ class LastMigrations:
         self.assertEqual(self.migrate(self.factory), status.ids)
         self.assertIs(self.factory.migration_status(self.url).standing, StoreStanding.CURRENT)
 
-    @proves("U-PHA-21", "X-56", "X-89")
+    @proves("U-MIG-15", "U-PHA-21", "U-PHA-22", "X-56", "X-89")
     def test_what_it_meant(self: Any) -> None:
         """Who serves what is as it was, as it was signed; nothing new is switched on."""
         self.migrate(self.factory)
@@ -125,6 +135,7 @@ class LastMigrations:
                 revision=revision,
                 identity=f"first.{id}",
                 assignment_revision=0 if node is None else 1,
+                onward_auth=MODES.get(id),
             )
             for id, kind, node, revision in RESOURCES
         )

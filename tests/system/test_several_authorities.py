@@ -154,6 +154,7 @@ class SeveralAuthorities(SynchronousTestCase):
         "G-AUD-04",
         "G-RDY-07",
         "U-NOTE-19",
+        "U-PHA-04",
         "G-POL-01",
         "G-POL-04",
     )

@@ -18,6 +18,7 @@ from svc.audit.checkpoint.head import head_time
 from svc.audit.checkpoint.witness import newest_in
 from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainRow
+from svc.model.audit.outbox import QueueCounts
 from svc.model.audit.record import SignedHead, chain_hash
 from svc.model.clocks import since
 from svc.model.doctor import Finding, fail, info, ok, warn
@@ -34,14 +35,28 @@ LATE_SECS = 60.0
 
 _NAMED = 5
 _WHO = "find out who changed the store; docs/how-to/unsigned-rows.md says how to put it right"
+QUEUED_LOOKED = 500
+"""So many rows of the queue are looked at for a signature; the oldest come first."""
+
 VERIFY = "find the first bad record with: svc authority audit verify"
 
 
 def _queue(context: CheckContext) -> Iterator[Finding]:
-    counts = context.store.look("doctor queue", lambda tx: tx.outbox.counts())
+    """Rows that releases up to 0.10.0-rc.6 queued have no signature, and are held by this one."""
+
+    def look(tx: ITransaction) -> tuple[QueueCounts, int]:
+        first = tx.outbox.rows(0, QUEUED_LOOKED)
+        return tx.outbox.counts(), sum(one.hold is None and not one.row.signature for one in first)
+
+    counts, unsigned = context.store.look("doctor queue", look)
     text = f"{counts.rows} rows waiting ({counts.held} held)"
     if counts.held:
         yield warn(text, "look at the held rows with: svc authority audit outbox list")
+    elif unsigned:
+        yield warn(
+            f"{text}, of which {unsigned} have no signature and will be held as unsigned",
+            "before the upgrade, let the release that queued them bring them into the log",
+        )
     elif counts.rows:
         yield info(text, "an upgrade begins with 0 rows waiting: wait until they are in the log")
     else:

@@ -174,7 +174,7 @@ class PublishTests(ServiceCase):
             self.events("r1"), ["resource.add", "resource.remove:replaced", "resource.add"]
         )
 
-    @proves("G-CLI-11", "G-SES-13", "U-PHA-19")
+    @proves("G-CLI-11", "G-SES-13", "U-PHA-19", "U-PHA-22")
     def test_states(self) -> None:
         """A resource that no scope admits, and one that waits for a mode, say so and why."""
         found = self.publish(row("r1", "postgres"), row("h1", "ssh"), row("r2"))

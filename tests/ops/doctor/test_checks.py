@@ -254,12 +254,29 @@ class AuditTests(CopyCase):
     def test_queue(self) -> None:
         """The rows that wait are counted, and those of them that are held."""
         self.assert_ok("authority", "audit.queue", "0 rows waiting (0 held)")
-        row = "INSERT INTO outbox VALUES (?, 'o', 's', 1, x'', x'', x'', x'', ?, 1, 0, ?, NULL)"
-        self.copy.sql(row, 1, b"1", None)
+        self.queue(1, b"s", None)
         self.assert_found("authority", "audit.queue", "info", "1 rows waiting (0 held)")
-        self.copy.sql(row, 2, b"2", "unsigned")
+        self.queue(2, b"", "unsigned")
         self.assert_found(
             "authority", "audit.queue", "warn", "2 rows waiting (1 held)", "outbox list"
+        )
+
+    def queue(self, number: int, signature: bytes, hold: str | None) -> None:
+        """Put a row in the queue."""
+        row = "INSERT INTO outbox VALUES (?, 'o', 's', 1, x'', x'', x'', ?, ?, 1, 0, ?, NULL)"
+        self.copy.sql(row, number, signature, str(number).encode(), hold)
+
+    @proves("U-FLT-06")
+    def test_queue_of_before(self) -> None:
+        """Rows without a signature, as releases up to 0.10.0-rc.6 queued them, are warned of."""
+        self.queue(1, b"s", None)
+        self.queue(2, b"", None)
+        self.assert_found(
+            "authority",
+            "audit.queue",
+            "warn",
+            "2 rows waiting (0 held), of which 1 have no signature and will be held as unsigned",
+            "before the upgrade",
         )
 
     def test_head(self) -> None:
