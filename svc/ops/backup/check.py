@@ -25,7 +25,7 @@ from svc.interfaces.copies import CopyHead
 from svc.model.audit.state import StateHead
 from svc.ops.backup import manifest as form
 from svc.ops.backup.archive import unpack
-from svc.ops.backup.classes import standings
+from svc.ops.backup.classes import is_consistent
 from svc.ops.backup.manifest import KeptFile, Manifest, SealedFile, stamp_of
 from svc.ops.backup.place import AuthorityFiles, BackupPlace, facts_of, load_material, own_within
 from svc.ops.backup.sealing import opened
@@ -171,7 +171,7 @@ class BackupCheck:
 
         with self.backup.files() as stream:
             unpack(stream, manifest.stamp, manifest.files, place_of)
-        if standings({file.sort for file in manifest.files}) != manifest.classes:
+        if not is_consistent(manifest.classes, {file.sort for file in manifest.files}):
             raise BackupBroken(f"{form.NAME}: its classes do not match its files")
         own = own_within([file.path for file in manifest.files])
         (top,) = tops  # keys are among them, and are never in bulk

@@ -1,8 +1,8 @@
 """What belongs to a backup, by the classes of the upgrade contract, and which file is of which.
 
-A backup lists every class: that it is there, that it is inside the store, or that this build
-has no such thing.  A file of the state directory that no class knows is kept as ``state``,
-so nothing is left out because nobody thought of it.
+A backup lists every class: that it is there, that it is inside the store, that there is none, or
+that the build that made it has no such thing.  A file of the state directory that no class knows
+is kept as ``state``, so nothing is left out because nobody thought of it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ CLASSES: tuple[BackupClass, ...] = (
     _class("inventory", None, IN_STORE),
     _class("revocation", r"keys/revocation\..*", IN_STORE),
     _class("audit-anchor", r"anchor/.*", ABSENT),
-    _class("approval", r"keys/approval\..*", NONE),
-    _class("delegation", r"keys/delegation\..*", NONE),
+    _class("approval", r"keys/approval\..*", IN_STORE),
+    _class("delegation", r"keys/delegation\..*", IN_STORE),
     _class("audit-and-control-keys", r"keys/(?:anchor|audit-origin|grant|snapshot|jwt)\..*", None),
     _class("ca-keys", r"keys/.*", None),
     _class("identity", r"identity/.*", None),
@@ -52,8 +52,8 @@ CLASSES: tuple[BackupClass, ...] = (
     _class("environment", r"configuration/environment\.json", ABSENT),
     _class("audit-outbox", r"(?:outbox|spool)/.*", ABSENT),
     _class("snapshot-cache", r"snapshot/.*", ABSENT),
-    _class("recording-buffers", r"recordings?/.*", NONE),
-    _class("activation-state", None, NONE),
+    _class("recording-buffers", r"recordings?/.*", ABSENT),
+    _class("activation-state", None, IN_STORE),
     _class("distribution-root", None, NONE),
     _class("install-journal", None, NONE),
     _class("receiver-credential", r"receiver\.key", NONE),
@@ -68,6 +68,19 @@ def class_of(path: str) -> str:
     return next(
         each.word for each in CLASSES if each.files is not None and each.files.fullmatch(path)
     )
+
+
+def is_consistent(classes: Mapping[str, str], found: Collection[str]) -> bool:
+    """Whether a manifest lists every class, and as present those that have files, and no others.
+
+    What it says of another class was true of the build that made it.
+
+    Raises:
+        BackupBroken: one that must be there has no file.
+    """
+    present = {word for word, standing in standings(found).items() if standing == PRESENT}
+    listed = {word for word, standing in classes.items() if standing == PRESENT}
+    return listed == present and set(classes) == {each.word for each in CLASSES}
 
 
 def standings(found: Collection[str]) -> Mapping[str, str]:

@@ -20,11 +20,11 @@ from svc.audit.checkpoint.anchor import heads_in
 from svc.authority.state.rewind import RESTORE_REQUEST, restore_request_file
 from svc.compose.authority.parts import load_cluster_keys
 from svc.config import load_settings
-from svc.errors import ConfigError
+from svc.errors import BackupBroken, ConfigError
 from svc.ops.backup import manifest as form
 from svc.ops.backup import restore
 from svc.ops.backup.check import read_backup
-from svc.ops.backup.classes import CLASSES, NONE, PRESENT
+from svc.ops.backup.classes import CLASSES, IN_STORE, NONE, PRESENT, standings
 from svc.ops.backup.place import backup_place
 from svc.pki.files import key_pem
 from svc.pki.root import new_key
@@ -88,7 +88,7 @@ class RoundTripTests(BackupCase):
         same = [name for name in before if "/store.db" not in name]
         self.assertEqual([after.get(name) for name in same], [before[name] for name in same])
 
-    @proves("U-BAK-04", "U-BAK-07")
+    @proves("U-BAK-02", "U-BAK-04", "U-BAK-07")
     async def test_manifest(self) -> None:
         """Every class is told, every file has its digest, and nothing secret is in the clear."""
         place = await self.kept()
@@ -108,6 +108,8 @@ class RoundTripTests(BackupCase):
         for word in by_class:
             self.assertEqual(manifest.classes[word], PRESENT)
         self.assertEqual(manifest.classes["receiver-credential"], NONE)
+        for word in ("approval", "delegation", "revocation", "inventory"):
+            self.assertEqual(manifest.classes[word], IN_STORE)
         self.assertEqual(manifest.recipients, (RECIPIENT,))
         clear = b"".join(each.read_bytes() for each in out.iterdir())
         for secret in (b"PRIVATE KEY", b"10.0.0.1", b'personal_values",'):
@@ -196,6 +198,29 @@ class RoundTripTests(BackupCase):
 
 class PairTests(BackupCase):
     """Halves, mixtures and damage."""
+
+    @proves("U-BAK-02")
+    async def test_class_missing(self) -> None:
+        """A class that must be there and is not is an error: none is made, and none verifies."""
+        must = [each.word for each in CLASSES if each.otherwise is None]
+        needed = {"audit-and-control-keys", "ca-keys", "identity", "transport-trust"}
+        self.assertLessEqual(needed, set(must))
+        every = {each.word for each in CLASSES}
+        for word in must:
+            missing = self.assertRaises(BackupBroken, standings, every - {word})
+            self.assertIn(f"class {word}: the backup has no file", missing.text)
+        place = await self.kept()
+        whole = place.made()
+        shutil.rmtree(place.state / "trust")
+        outcome, out = place.create()
+        self.refused(outcome, "trust")
+        self.assertFalse(out.exists())
+
+        def without(old: form.Manifest) -> form.Manifest:
+            return evolve(old, classes={**old.classes, "transport-trust": "absent"})
+
+        self.rewritten(whole, without)
+        self.broken(place, whole, "its classes do not match its files")
 
     @proves("U-BAK-06", "U-OPEN-12")
     async def test_paired(self) -> None:
