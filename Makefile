@@ -121,6 +121,7 @@ lint-habits:
 
 lint-generated:
 	$(PY) -m contrib.proto --check
+	$(PY) -m contrib.schema_changes
 	$(PY) -m contrib.conformance --check
 	@$(PY) -m contrib.reference --check
 
