@@ -31,6 +31,7 @@ from contrib.release.make import (
     write_signature,
     write_sums,
 )
+from contrib.release.one_file import TARGET, locked_wheels, write_one_file
 from contrib.release.plan import (
     FULL,
     REPRODUCIBLE,
@@ -41,7 +42,14 @@ from contrib.release.plan import (
 )
 from svc import __version__
 from svc.errors import SvcError
-from svc.model.release import Version, VersionRefused, parse_tag, parse_version
+from svc.model.release import (
+    SIGNATURE,
+    SUMS,
+    Version,
+    VersionRefused,
+    parse_tag,
+    parse_version,
+)
 
 UNSIGNED = "dry run without --key: SHA256SUMS is not signed, so this cannot be published"
 
@@ -73,7 +81,8 @@ def _made(options: argparse.Namespace) -> dict[str, object]:
     version = parse_version(__version__)
     check_tag(options.tag, version)
     channel = channel_named(options.channel)
-    plan = planned(version, channel, wheel_name(version), _published(), force=options.force)
+    programs = (wheel_name(version), version.program(TARGET))
+    plan = planned(version, channel, programs, _published(), force=options.force)
     key = None if options.key is None else read_key(options.key)
     if not options.dry_run and (key is None or options.out is None):
         raise ReleaseRefused(
@@ -89,9 +98,9 @@ def _made(options: argparse.Namespace) -> dict[str, object]:
         options.out.mkdir(parents=True, exist_ok=False)
         with tempfile.TemporaryDirectory(prefix="svc-release-") as base:
             place = cloned(Path(base))
-            build_wheel(options.out, version, place)
-            locked = (place / "requirements" / "runtime.txt").read_text("utf-8")
-        write_release(options.out, plan, locked, key)
+            locked = place / "requirements" / "runtime.txt"
+            build_programs(options.out, version, place, locked_wheels(locked, Path(base, "libs")))
+            write_release(options.out, plan, locked.read_text("utf-8"), key)
     return {**plan.form(), "signed": key is not None, "dry_run": options.dry_run, "notes": notes}
 
 
@@ -125,15 +134,15 @@ def check_committed(root: Path) -> None:
 def write_release(
     out: Path, plan: ReleasePlan, locked: str, key: EllipticCurvePrivateKey | None
 ) -> None:
-    """Write what belongs to the program that is in *out*: bill, checksums, and signature.
+    """Write what belongs to the programs that are in *out*: bill, checksums, and signature.
 
     Args:
         locked: The text of ``requirements/runtime.txt``.
         key: None: nothing is signed.
     """
-    program, bill = plan.artifacts[:2]
-    (out / bill).write_bytes(bill_of(plan.version, locked))
-    sums = write_sums(out, (program, bill))
+    bill = plan.version.bill
+    (out / bill).write_bytes(bill_of(plan.version, locked, TARGET))
+    sums = write_sums(out, [name for name in plan.artifacts if name not in (SUMS, SIGNATURE)])
     if key is not None:
         write_signature(out, sums, key)
 
@@ -158,7 +167,22 @@ def _pass(gate: str, version: Version) -> None:
         ).returncode:
             raise ReleaseRefused("the full gate (make lint test fault) did not pass")
     elif gate == REPRODUCIBLE:
-        check_reproducible(version)
+        with tempfile.TemporaryDirectory(prefix="svc-release-") as base:
+            locked = ROOT / "requirements" / "runtime.txt"
+            check_reproducible(version, locked_wheels(locked, Path(base)))
+
+
+def build_programs(out: Path, version: Version, root: Path, libraries: Sequence[Path]) -> None:
+    """Build the wheel of the checkout in *root*, and the executable with it, into *out*.
+
+    Args:
+        libraries: The wheel of each library.
+
+    Raises:
+        ReleaseRefused: a build failed.
+    """
+    wheel = build_wheel(out, version, root)
+    write_one_file(out / version.program(TARGET), version, [*libraries, wheel])
 
 
 def cloned(base: Path) -> Path:
@@ -169,21 +193,25 @@ def cloned(base: Path) -> Path:
     return place
 
 
-def check_reproducible(version: Version) -> None:
+def check_reproducible(version: Version, libraries: Sequence[Path]) -> None:
     """Build from two clones in two places, and compare the bytes.
+
+    Args:
+        libraries: The wheel of each library.
 
     Raises:
         ReleaseRefused: they differ.
     """
     with tempfile.TemporaryDirectory(prefix="svc-release-") as base:
-        built = []
-        for name in ("one", "another/place"):
-            place = Path(base, name)
-            built.append(build_wheel(place / "out", version, cloned(place)))
-        if not filecmp.cmp(built[0], built[1], shallow=False):
-            raise ReleaseRefused(
-                "two builds of the same commit differ: the release is not reproducible"
-            )
+        places = Path(base, "one"), Path(base, "another/place")
+        for place in places:
+            build_programs(place / "out", version, cloned(place), libraries)
+        for name in (wheel_name(version), version.program(TARGET)):
+            one, other = (place / "out" / name for place in places)
+            if not filecmp.cmp(one, other, shallow=False):
+                raise ReleaseRefused(
+                    f"{name}: two builds of the same commit differ: the release is not reproducible"
+                )
 
 
 if __name__ == "__main__":

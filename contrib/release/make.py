@@ -54,13 +54,14 @@ def build_wheel(out: Path, version: Version, root: Path) -> Path:
     return path
 
 
-def bill_of(version: Version, locked: str, target: str = WHEEL_TARGET) -> bytes:
+def bill_of(version: Version, locked: str, target: str) -> bytes:
     """The bill of materials in CycloneDX 1.5: the same lock gives the same bytes.
 
     It has no time and no serial number, and its components are in order.
 
     Args:
         locked: The text of ``requirements/runtime.txt``.
+        target: What the executable runs on.
     """
     document = {
         "bomFormat": "CycloneDX",

@@ -91,7 +91,7 @@ def channel_named(word: str) -> Channel:
 def planned(
     version: Version,
     channel: Channel,
-    program: str,
+    programs: Iterable[str],
     published: Iterable[Version],
     *,
     force: bool = False,
@@ -99,7 +99,7 @@ def planned(
     """The plan for a release of *version*.
 
     Args:
-        program: The file name of the program's artifact.
+        programs: The file names of the artifacts that can be run or installed.
         published: Every version that has a tag.
         force: Let a floating tag move to an older version.
 
@@ -123,7 +123,7 @@ def planned(
         moves[rules.floating] = ("" if newest is None else newest.tag, version.tag)
     return ReleasePlan(
         version=version,
-        artifacts=(program, version.bill, SUMS, SIGNATURE),
+        artifacts=(*programs, version.bill, SUMS, SIGNATURE),
         gates=rules.gates,
         moves=moves,
     )

@@ -70,6 +70,10 @@ class Version:
         """The file name of its bill of materials (SBOM)."""
         return f"svc-{self.tag}.cdx.json"
 
+    def program(self, target: str) -> str:
+        """The file name of its executable for *target*."""
+        return f"svc-{self.tag}-{target}"
+
 
 class VersionRefused(SvcError):
     """A text is not a version, or not a tag."""

@@ -17,11 +17,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from contrib import history, rollout_class
 from contrib.release.__main__ import check_committed, check_tag, main, write_release
-from contrib.release.make import ROOT, WHEEL_TARGET, bill_of, read_key, wheel_name
+from contrib.release.make import ROOT, bill_of, read_key, wheel_name
+from contrib.release.one_file import TARGET
 from contrib.release.plan import ReleasePlan, ReleaseRefused, channel_named, planned
 from svc import __version__
 from svc.model.release import SIGNATURE, SUMS, Channel, VersionRefused, parse_tag, parse_version
 from svc.ops.preflight.artifacts import check_bill, check_signature, check_sums
+from tests.cli.terminal import terminal
 from tests.ops.preflight.release import public_pem
 from tests.support.proof import proves
 from tests.support.tools import stock_tool
@@ -33,7 +35,7 @@ LOCKED = "b-two==2.0 \\\n    --hash=sha256:00\n    # via a\nA.one==1.0\n"
 def plan(tag: str, channel: str = "") -> ReleasePlan:
     """The plan of a tag."""
     version = parse_tag(tag)
-    return planned(version, channel_named(channel or version.channel.word), "svc.whl", PUBLISHED)
+    return planned(version, channel_named(channel or version.channel.word), ["svc.whl"], PUBLISHED)
 
 
 def said(arguments: Sequence[str]) -> tuple[int, str, str]:
@@ -64,6 +66,20 @@ class PlanTests(SynchronousTestCase):
         with self.assertRaises(ReleaseRefused):
             plan("v0.11.0-rc.7", "release")
 
+    @proves("U-REL-15")
+    def test_editions(self) -> None:
+        """The program, the page and the tags agree on which edition is which."""
+        self.assertEqual(__version__, "0.11.0-rc.7")
+        shown = terminal("--version").stdout
+        self.assertEqual(shown, "svc 0.11.0-rc.7\n")
+        made = planned(parse_version(__version__), Channel.RC, ["svc"], [parse_tag("v0.9.0")])
+        self.assertEqual(made.moves, {"rc": ("", "v0.11.0-rc.7")})
+        edition, before = parse_tag("v0.8.23-rc.2"), parse_tag("v0.9.0")
+        self.assertLess(edition, before)
+        page = (ROOT / "docs" / "how-to" / "release.md").read_text("utf-8")
+        for tag in (f"v{__version__}", before.tag, edition.tag):
+            self.assertIn(f"`{tag}`", page)
+
     @proves("U-REL-06", "U-REL-07", "X-25")
     def test_floating_tags(self) -> None:
         """A final release moves :latest alone, and a candidate :rc alone."""
@@ -75,7 +91,7 @@ class PlanTests(SynchronousTestCase):
         self.assertIn("--force", self.assertRaises(ReleaseRefused, plan, "v0.11.0-rc.5").text)
         self.assertEqual(plan("v0.11.0-rc.10").moves["rc"][1], "v0.11.0-rc.10")
         version = parse_tag("v0.8.0")
-        forced = planned(version, Channel.RELEASE, "svc.whl", PUBLISHED, force=True)
+        forced = planned(version, Channel.RELEASE, ["svc.whl"], PUBLISHED, force=True)
         self.assertEqual(forced.moves, {"latest": ("v0.9.0", "v0.8.0")})
 
     @proves("U-REL-16")
@@ -142,9 +158,10 @@ class FilesTests(SynchronousTestCase):
         out = Path(os.path.abspath(self.mktemp()))
         out.mkdir()
         version = parse_version(__version__)
-        program = wheel_name(version)
-        (out / program).write_bytes(b"program")
-        made = planned(version, version.channel, program, ())
+        programs = (wheel_name(version), version.program(TARGET))
+        for program in programs:
+            (out / program).write_bytes(b"program")
+        made = planned(version, version.channel, programs, ())
         key, keys = ec.generate_private_key(ec.SECP256R1()), out.parent / f"{out.name}.pem"
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         keys.write_bytes(pem)
@@ -152,7 +169,7 @@ class FilesTests(SynchronousTestCase):
         public = out.parent / f"{out.name}.pub"
         public.write_bytes(public_pem(key))
         bill = check_bill(out, check_sums(out, check_signature(out, public)))
-        self.assertEqual((bill.version, bill.target, bill.components), (version, WHEEL_TARGET, 2))
+        self.assertEqual((bill.version, bill.target, bill.components), (version, TARGET, 2))
         self.assertEqual(sorted(made.artifacts), sorted(os.listdir(out)))
         words = [stock_tool("sha256sum", "coreutils"), "-c", "--strict", SUMS]
         self.assertEqual(subprocess.run(words, cwd=out, capture_output=True).returncode, 0)
@@ -161,9 +178,9 @@ class FilesTests(SynchronousTestCase):
     def test_bill(self) -> None:
         """The bill is CycloneDX 1.5, in order, without time or chance, from the lock."""
         version = parse_version("0.11.0-rc.7")
-        made = bill_of(version, LOCKED)
+        made = bill_of(version, LOCKED, TARGET)
         told = json.loads(made)
-        self.assertEqual(made, bill_of(version, LOCKED))
+        self.assertEqual(made, bill_of(version, LOCKED, TARGET))
         self.assertEqual((told["bomFormat"], told["specVersion"]), ("CycloneDX", "1.5"))
         self.assertNotIn("serialNumber", told)
         self.assertNotIn("timestamp", told["metadata"])
@@ -174,7 +191,7 @@ class FilesTests(SynchronousTestCase):
             ["pkg:pypi/a-one@1.0", "pkg:pypi/b-two@2.0"],
         )
         locked = (ROOT / "requirements" / "runtime.txt").read_text("utf-8")
-        count = len(json.loads(bill_of(version, locked))["components"])
+        count = len(json.loads(bill_of(version, locked, TARGET))["components"])
         self.assertEqual(count, locked.count("=="))
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
 from functools import cache
+from importlib.metadata import Distribution, distribution
 from importlib.util import cache_from_source
 from pathlib import Path
 from tempfile import mkdtemp
+from zipfile import ZipFile
 
 from attrs import frozen
 
@@ -133,3 +136,25 @@ def _built(*sources: Path) -> list[Path]:
     build = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(place)]
     run_python(pip("wheel", *build, *map(str, sources)), folder())
     return list(place.glob("*.whl"))
+
+
+@cache
+def library_wheels() -> tuple[Path, ...]:
+    """A wheel of each locked library, from what is installed here: no network is asked."""
+    place = folder() / "libraries"
+    place.mkdir()
+    locked = (ROOT / "requirements" / "runtime.txt").read_text("utf-8")
+    return tuple(
+        _packed(distribution(name), place)
+        for name in re.findall(r"^([A-Za-z0-9._-]+)==", locked, re.M)
+    )
+
+
+def _packed(library: Distribution, to: Path) -> Path:
+    """The library as a wheel again, without scripts and bytecode."""
+    wheel = to / f"{library.name}-{library.version}-py3-none-any.whl"
+    with ZipFile(wheel, "w") as archive:
+        for file in sorted(library.files or (), key=str):
+            if ".." not in file.parts and file.suffix != ".pyc":
+                archive.writestr(str(file), Path(file.locate()).read_bytes())
+    return wheel

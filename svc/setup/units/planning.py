@@ -132,6 +132,7 @@ def plan_unit(
         program=program.words,
         config=wanted.config,
         state_directory=directory,
+        cache_directory=_cache_directory(wanted, account) if program.unpacks else "",
         writable=writable,
         open_files=max(LEAST_FILES, needed(settings.limits.max_connections, of_lanes(settings))),
         # Listeners are closed one after the other; each may drain, and so do the sessions.
@@ -154,6 +155,11 @@ def state_directory(role: str, given: str) -> str:
         f"a unit provides {SHARED}/{role}, or a directory below it, and no other; stop the role, "
         "move its directory there, change state_dir, and install the unit again",
     )
+
+
+def _cache_directory(wanted: WantedUnit, account: str) -> str:
+    """Where the program unpacks itself; a person's own service manager hides no home from it."""
+    return "" if wanted.is_own else wanted.name(account).removesuffix(".service")
 
 
 def _client_directory(settings: RoleSettings, temporary: tuple[str, ...]) -> str:

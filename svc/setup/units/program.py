@@ -16,6 +16,9 @@ from svc.setup.units.machine import ServiceRefused
 _HOMES = ("/home", "/root", "/run/user")
 _TEMPORARY = ("/tmp", "/var/tmp")
 
+ONE_FILE = "svc-one-file.json"
+"""Lies in the environment into which the one file unpacks itself (``contrib/release``)."""
+
 
 @frozen
 class Program:
@@ -24,10 +27,12 @@ class Program:
     Attributes:
         words: The first words of its command line.
         parts: Every file that it is made of, or one of each place.
+        unpacks: Whether it unpacks itself into a cache of the account that runs it.
     """
 
     words: tuple[str, ...]
     parts: tuple[str, ...]
+    unpacks: bool = False
 
 
 @frozen
@@ -46,11 +51,14 @@ class UnfitPlaces:
 
 
 def this_program() -> Program:
-    """The ``svc`` that runs: by the script beside its interpreter, or else as a module."""
-    interpreter = os.path.abspath(sys.executable)
+    """The ``svc`` that runs: the one file, the script beside its interpreter, or a module."""
+    interpreter, library = os.path.abspath(sys.executable), os.path.abspath(os.__file__)
+    if os.path.isfile(os.path.join(sys.prefix, ONE_FILE)):
+        file = os.path.abspath(sys.argv[0])
+        return Program((file,), (file, os.path.realpath(interpreter), library), unpacks=True)
     script = os.path.join(os.path.dirname(interpreter), "svc")
     words = (script,) if os.access(script, os.X_OK) else (interpreter, "-P", "-m", "svc")
-    package, library = os.path.abspath(svc.__file__), os.path.abspath(os.__file__)
+    package = os.path.abspath(svc.__file__)
     return Program(words, (words[0], interpreter, package, library))
 
 

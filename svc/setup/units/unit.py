@@ -64,6 +64,7 @@ class ServiceUnit:
         account: Who runs it; empty in a unit of the person's own service manager.
         program: The first words of the command line.
         state_directory: Below ``/var/lib``; empty where the unit provides none.
+        cache_directory: Below ``/var/cache``; empty where the unit provides none.
         writable: Directories that the process may write to, beside that one.
         witnesses: Those of witnesses, to which it may write if they are there at its start.
         open_files: How many descriptors the process may need.
@@ -82,6 +83,7 @@ class ServiceUnit:
     stop_secs: int
     binds_low: bool
     witnesses: tuple[str, ...] = ()
+    cache_directory: str = ""
 
     @property
     def text(self) -> str:
@@ -122,6 +124,9 @@ class ServiceUnit:
         if self.state_directory:
             yield f"StateDirectory={quoted(self.state_directory)}"
             yield "StateDirectoryMode=0700"
+        if self.cache_directory:
+            yield f"CacheDirectory={quoted(self.cache_directory)}"
+            yield "CacheDirectoryMode=0700"
         yield "UMask=0077"
         yield "Restart=on-failure"
         yield f"RestartSec={RESTART_SECS}"

@@ -38,6 +38,7 @@ _MOST_BETWEEN_LOOKS = 0.2
 _RESTS = 3
 """How many times as long as a look took, we wait before the next one."""
 _SVC = (sys.executable, "-m", "svc")
+_PROGRAM = "SVC_TEST_PROGRAM"
 _PR_SET_PDEATHSIG = 1
 _T = TypeVar("_T")
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -76,13 +77,20 @@ class Ran:
 
 
 def svc_command(*words: str) -> list[str]:
-    """The argument vector of ``svc`` with *words*, run by this interpreter."""
-    return [*_SVC, *words]
+    """The argument vector of ``svc`` with *words*: run by this interpreter, or another program.
+
+    That is the one that ``SVC_TEST_PROGRAM`` names, such as a release's file, which then unpacks
+    itself below our ``XDG_CACHE_HOME``.
+    """
+    program = os.environ.get(_PROGRAM)
+    return [*((program,) if program else _SVC), *words]
 
 
 def environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
     """An environment that holds nothing of the developer's: no ``SVC_*``, no home, no locale."""
+    cache = os.environ.get("XDG_CACHE_HOME") if _PROGRAM in os.environ else None
     return {
+        **({"XDG_CACHE_HOME": cache} if cache else {}),
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(home),
         "LANG": "C.UTF-8",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from attrs import evolve
 
+from svc.config import rules
 from svc.errors import ConfigError, SvcError
 from svc.setup.units.install import install
 from svc.setup.units.machine import ServiceRefused
@@ -77,7 +78,7 @@ class ProgramTests(UnitCase):
 class StateDirectoryTests(UnitCase):
     """Which state directory a unit gives."""
 
-    @proves("G-OPEN-70", "X-60")
+    @proves("G-OPEN-70", "X-60", "U-NOTE-26")
     def test_matrix(self) -> None:
         """A role has its own directory below the shared one, or one below that, and no other."""
         for given, expected in (
@@ -97,11 +98,33 @@ class StateDirectoryTests(UnitCase):
             "/var/lib/svc/proxy/../..",
             "/var/lib/other/proxy",
             "/srv/svc/proxy",
+            "/opt/x",
+            "/var/lib/svc/../x",
             "/",
         ):
             refusal = self.assertRaises(ConfigError, state_directory, "proxy", given)
             self.assertEqual(refusal.where, "state_dir")
             self.assertIn("/var/lib/svc/proxy", refusal.text)
+
+    @proves("U-NOTE-26")
+    def test_link_out(self) -> None:
+        """A directory below the role's own that leads elsewhere is refused, by the command too."""
+        shared, elsewhere = self.root / "svc", self.root / "elsewhere"
+        (shared / "proxy" / "inside").mkdir(parents=True)
+        elsewhere.mkdir()
+        (shared / "proxy" / "out").symlink_to(elsewhere)
+        self.patch(rules, "SHARED", str(shared))
+        text = text_for("proxy")
+        for name, is_good in (("inside", True), ("out", False), ("out/deeper", False)):
+            path = self.root / f"{name.replace('/', '-')}.toml"
+            path.write_text(text.replace("/var/lib/svc/proxy", str(shared / "proxy" / name)))
+            wanted = WantedUnit("proxy", str(path), account=ACCOUNT)
+            self.assertEqual(rules.is_own_directory("proxy", str(shared / "proxy" / name)), is_good)
+            if not is_good:
+                refusal = self.assertRaises(
+                    ConfigError, install, self.machine, wanted, PROGRAM, PLACES
+                )
+                self.assertEqual(refusal.where, "state_dir")
 
     def test_configuration(self) -> None:
         """The configuration's state directory is the unit's, or nothing is planned."""
@@ -120,6 +143,17 @@ class ConfigurationTests(UnitCase):
             text = f"{text_for(role)}limits.drain_secs = -1\n"
             refusal = self.assertRaises(SvcError, self.planned, role, text)
             self.assertIn("limits.drain_secs", refusal.text)
+
+    def test_one_file(self) -> None:
+        """The one file gets a cache to unpack itself into; a person's own manager needs none."""
+        program = evolve(PROGRAM, unpacks=True)
+        for role, name in (("proxy", "svc-proxy"), ("client", f"svc-client@{ACCOUNT}")):
+            wanted = WantedUnit(role, self.config(role))
+            unit = plan_unit(wanted, ACCOUNT, program, PLACES)
+            self.assertIn(f"\nCacheDirectory={name}\nCacheDirectoryMode=0700\n", unit.text)
+            self.assertNotIn("Cache", plan_unit(wanted, ACCOUNT, PROGRAM, PLACES).text)
+        own = plan_unit(evolve(wanted, is_own=True), "", program, PLACES)
+        self.assertNotIn("Cache", own.text)
 
     def test_hidden_files(self) -> None:
         """A file that the unit hides from the role is named by its key; the unit hides homes."""

@@ -1,0 +1,248 @@
+"""The start of the one file ``svc``: unpacks it once for each user, and becomes the svc inside.
+
+This is ``__main__.py`` of the archive (:mod:`contrib.release.one_file`), so it imports nothing but
+the standard library.  Its first line asks for ``python3.11 -I``: no variable of the environment
+and no working directory puts a module before ours.
+
+The first start unpacks libraries and svc into a virtual environment below a cache directory, under
+the name of its content.  Every start then runs this file again with the Python of that environment,
+which finds svc as if it were installed: processes that svc starts find it, too.
+
+What lies there is executed, so nobody else may be able to write to it: a directory is used only if
+it belongs to the caller and every directory above it to the caller or root, none of them writable
+by others.  One that somebody made before us is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import stat
+import sys
+import zipimport
+from collections.abc import Iterator, Mapping
+
+ABOUT = "svc-one-file.json"
+"""Says what the archive is; lies in the environment, too, so that svc can tell how it runs."""
+
+MAIN = "__main__.py"
+CHECKED = "checked"
+"""In the environment: the start of the machine since which it is known to be whole."""
+
+BOOT = "/proc/sys/kernel/random/boot_id"
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class Unusable(Exception):
+    """A directory in which nothing may be unpacked, or nothing can be."""
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Become svc; the exit status, if there is no way to."""
+    archive = os.path.abspath(argv[0])
+    about = json.loads(zipimport.zipimporter(archive).get_data(ABOUT))
+    if sys.prefix != sys.base_prefix and os.path.basename(sys.prefix) == about["name"]:
+        sys.path[:] = [path for path in sys.path if os.path.abspath(path) != archive]
+        from svc.start import main as run
+
+        return run()
+    try:
+        check_machine(about)
+        python = os.path.join(_environment(archive, about, environ), "bin", "python3")
+        os.execv(python, [python, "-I", archive, *argv[1:]])
+    except (Unusable, OSError) as refused:
+        sys.stderr.write(f"svc: {refused}\n")
+        return 1
+
+
+def check_machine(about: Mapping[str, str]) -> None:
+    """Refuse a Python or a processor for which the libraries inside were not compiled.
+
+    Raises:
+        Unusable: it is another one.
+    """
+    found = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if found != about["python"] or platform.machine() != about["machine"]:
+        raise Unusable(
+            f"this file is for Python {about['python']} on {about['machine']}, and is run by "
+            f"Python {found} on {platform.machine()}; install that Python, or svc from its wheel"
+        )
+
+
+def _environment(archive: str, about: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    """The directory of the environment, which is made if there is none.  Raises Unusable."""
+    reasons = []
+    for wanted in candidates(environ, os.geteuid()):
+        try:
+            return unpacked(archive, about["name"], usable(wanted, os.geteuid()))
+        except (Unusable, OSError) as refused:
+            reasons.append(f"  {refused}")
+    raise Unusable(
+        "there is no directory to unpack this file into; set XDG_CACHE_HOME to one that is yours "
+        "alone, on a file system that lets programs run:\n" + "\n".join(reasons)
+    )
+
+
+def candidates(environ: Mapping[str, str], user: int) -> Iterator[str]:
+    """Where it may be unpacked, best first: the unit's cache, the caller's, a temporary one."""
+    import pwd
+
+    unit = environ.get("CACHE_DIRECTORY", "").partition(":")[0]
+    if os.path.isabs(unit):
+        yield os.path.join(unit, "svc")
+    cache = environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(cache):
+        yield os.path.join(cache, "svc")
+    homes = [environ.get("HOME", "")]
+    try:
+        homes.append(pwd.getpwuid(user).pw_dir)
+    except KeyError:
+        pass  # a number without an account, as in many a container
+    for home in dict.fromkeys(homes):
+        if os.path.isabs(home) and os.path.isdir(home):
+            yield os.path.join(home, ".cache", "svc")
+    yield f"/var/tmp/svc-{user}"
+    yield f"/tmp/svc-{user}"
+
+
+def usable(wanted: str, user: int) -> str:
+    """The directory *wanted*, resolved and made where it is missing; only *user* may enter it.
+
+    Raises:
+        Unusable: others could change what lies there, or nothing can be run from it.
+        OSError: it cannot be made.
+    """
+    before = os.umask(_FOR_OTHERS)
+    try:
+        os.makedirs(wanted, exist_ok=True)
+    finally:
+        os.umask(before)
+    place = os.path.realpath(wanted)
+    check_owners(place, user)
+    if os.stat(place).st_mode & _FOR_OTHERS:
+        os.chmod(place, 0o700)
+    if os.statvfs(place).f_flag & os.ST_NOEXEC:
+        raise Unusable(f"{place}: lies on a file system that is mounted noexec")
+    return place
+
+
+def check_owners(place: str, user: int) -> None:
+    """Refuse a directory in which anybody but root and *user* could put something else.
+
+    Raises:
+        Unusable: naming the directory, it or one above it.
+    """
+    for part in (place, *_above(place)):
+        found = os.lstat(part)
+        if not stat.S_ISDIR(found.st_mode):
+            raise Unusable(f"{part}: is not a directory")
+        if found.st_uid != user and (part == place or found.st_uid != 0):
+            raise Unusable(f"{part}: belongs to another user (uid {found.st_uid})")
+        # In a sticky directory, such as /tmp, nobody replaces what belongs to others.
+        is_sticky = part != place and found.st_mode & stat.S_ISVTX
+        if found.st_mode & _OTHERS_WRITE and not is_sticky:
+            raise Unusable(f"{part}: other users may write to it")
+
+
+def _above(place: str) -> Iterator[str]:
+    while place != "/":
+        place = os.path.dirname(place)
+        yield place
+
+
+def unpacked(archive: str, name: str, place: str) -> str:
+    """The environment of that name in *place*; the first to finish makes it for all.
+
+    After each start of the machine it is compared with the archive once: a power failure may have
+    left files without their content.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    made = os.path.join(place, name)
+    if _was_checked(made) or _is_whole(archive, made):
+        return made
+    import shutil
+    import tempfile
+
+    fresh = tempfile.mkdtemp(prefix=".new-", dir=place)
+    try:
+        _unpack(archive, os.path.join(fresh, name))
+        try:
+            os.rename(os.path.join(fresh, name), made)
+        except OSError:  # there is one: another start was quicker, or it is damaged
+            if not _is_whole(archive, made):
+                os.rename(made, os.path.join(fresh, "damaged"))
+                os.rename(os.path.join(fresh, name), made)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return made
+
+
+def _was_checked(made: str) -> bool:
+    """Whether it was found whole since the machine was started."""
+    boot = _read(BOOT)
+    return bool(boot) and _read(os.path.join(made, CHECKED)) == boot and _has_python(made)
+
+
+def _has_python(made: str) -> bool:
+    """Whether the Python that it was made with is still there."""
+    return os.access(os.path.join(made, "bin", "python3"), os.X_OK)
+
+
+def _is_whole(archive: str, made: str) -> bool:
+    """Whether every file of the archive is there with its content; then it is noted."""
+    if not _has_python(made):
+        return False
+    import zipfile
+    import zlib
+
+    with zipfile.ZipFile(archive) as files:
+        for one in files.infolist():
+            data = _read(os.path.join(made, one.filename))
+            if one.filename != MAIN and (len(data), zlib.crc32(data)) != (one.file_size, one.CRC):
+                return False
+    _note(made)
+    return True
+
+
+def _note(made: str) -> None:
+    with open(os.path.join(made, CHECKED), "wb") as note:
+        note.write(_read(BOOT))
+
+
+def _read(path: str) -> bytes:
+    """What is in a file; nothing if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _unpack(archive: str, to: str) -> None:
+    """Make the environment, and put into it what the archive holds besides this module."""
+    import venv
+    import zipfile
+
+    class Bare(venv.EnvBuilder):
+        """Without scripts for shells, which would name the directory that is renamed."""
+
+        def setup_scripts(self, context: object) -> None:
+            """Make none."""
+
+    before = os.umask(_FOR_OTHERS)
+    try:
+        Bare(symlinks=True).create(to)
+        with zipfile.ZipFile(archive) as files:
+            files.extractall(to, [name for name in files.namelist() if name != MAIN])
+        _note(to)
+    finally:
+        os.umask(before)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv, os.environ))
