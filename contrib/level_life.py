@@ -19,6 +19,7 @@ from contrib.level_rows import (
     agent_rows,
     digest,
     made_ahead,
+    root_rows,
     scope_row,
     sign_in_rows,
 )
@@ -47,6 +48,15 @@ from svc.model.cluster.registration import Epoch
 from svc.model.cluster.resource import Resource, Undeclared
 from svc.model.cluster.scope import DiscoveryScope, ScopeOrigin
 from svc.model.cluster.sign_in import IdentityLink, SignIn
+from svc.model.distribution import (
+    DistributionRoot,
+    KeySet,
+    OwnerState,
+    RootOwner,
+    RootShare,
+    RootState,
+    RotationPause,
+)
 from svc.model.doctor import CheckSeverity
 from svc.model.ids import event_id, node_id, person_id, random_id
 from svc.model.policy.access import EntityUid
@@ -122,6 +132,7 @@ class Life:
             *agent_rows(""),
             *access_rows("", "", b"", ""),
             *scope_row(),
+            *root_rows(""),
         } | {"epochs"}
         others = (each for each in made_ahead(self.ids).items() if each[0] not in signed)
         put(db, ((t, row) for t, rows in others for row in rows))
@@ -154,7 +165,21 @@ class Life:
             version = tx.policies.add(text, f"local:{os.geteuid()}", self.at).version
             if is_active:
                 tx.policies.activate(version, self.at + number)
+        self._roots(tx)
         adopt(tx, self.recorder, OPERATOR, self.at)
+
+    def _roots(self, tx: ITransaction) -> None:
+        rows = root_rows(self.cluster.origin)
+        for row in rows["key_sets"]:
+            tx.roots.put_key_set(KeySet(**row))
+        for row in rows["root_epochs"]:
+            tx.roots.put_root(DistributionRoot(**{**row, "state": RootState(row["state"])}))
+        for row in rows["root_owners"]:
+            tx.roots.put_owner(RootOwner(**{**row, "state": OwnerState(row["state"])}))
+        for row in rows["root_acks"]:
+            tx.roots.put_share(RootShare(**row))
+        for row in rows["rotation_pauses"]:
+            tx.keyrings.pause(RotationPause(**{**row, "is_paused": bool(row["is_paused"])}))
 
     def _nodes(self, tx: ITransaction) -> None:
         tx.nodes.register(self.cluster.node())

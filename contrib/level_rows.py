@@ -262,35 +262,51 @@ def sign_in_rows(person: str) -> dict[str, Sequence[Row]]:
     }
 
 
-def _keys(ids: Ids) -> dict[str, Sequence[Row]]:
+def root_rows(authority: str) -> dict[str, Sequence[Row]]:
+    """A root that was prepared and cancelled, its owner, a key set, and a pause that is over."""
     return {
         "root_epochs": [
             {
                 "epoch": 1,
-                "certificate_sha256": digest("root"),
+                "digest": digest("root"),
                 "material_revision": 1,
                 "state": "cancelled",
                 "prepared_at": 90.0,
                 "activated_at": None,
             },
         ],
+        "key_sets": [
+            {"revision": 1, "digest": digest("keys"), "since": 89.0, "epoch": 0, "sealed": b""},
+        ],
+        "rotation_pauses": [
+            {"id": "rotation", "is_paused": 0, "since": 88.0, "by": "local:0", "reason": "done"},
+        ],
         "root_owners": [
             {
                 "owner": "authority1",
-                "node_id": ids.authority,
+                "node_id": authority,
                 "receiver_key": digest("receiver"),
+                "sealing_key": digest("sealing"),
                 "state": "retained",
+                "since": 87.0,
+                "key_set": digest("keys"),
             },
         ],
         "root_acks": [
             {
                 "epoch": 1,
                 "owner": "authority1",
-                "digest": digest("ack"),
+                "share": b"\0sealed\xff",
                 "signature": bytes(64),
                 "acked_at": 91.0,
             },
         ],
+    }
+
+
+def _keys(ids: Ids) -> dict[str, Sequence[Row]]:
+    return {
+        **root_rows(ids.authority),
         "crl_numbers": [{"kind": "node", "number": 4, "issued_at": 92.0}],
         "recordings": [
             {

@@ -1,8 +1,14 @@
--- The Authorities that must acknowledge a new root, each by a receiver key of its own: one key
--- under two names is a copy of it. Nobody is withdrawn by time.
+-- The Authorities that roots are sealed to, each by a receiver key of its own: one key under two
+-- names is a copy of it. Nobody is withdrawn by time. An Authority that was withdrawn before it
+-- had a key has none. What it has loaded (key_set) is its own word, and decides nothing.
 CREATE TABLE root_owners (
     owner TEXT COLLATE "C" PRIMARY KEY,
-    node_id TEXT COLLATE "C" NOT NULL REFERENCES nodes (id),
-    receiver_key BYTEA NOT NULL UNIQUE CHECK (length(receiver_key) = 32),
-    state TEXT COLLATE "C" NOT NULL CHECK (state IN ('retained', 'withdrawn'))
+    node_id TEXT COLLATE "C" NOT NULL,
+    receiver_key BYTEA UNIQUE CHECK (length(receiver_key) = 32),
+    sealing_key BYTEA CHECK (length(sealing_key) = 32),
+    state TEXT COLLATE "C" NOT NULL CHECK (state IN ('retained', 'withdrawn')),
+    since DOUBLE PRECISION NOT NULL,
+    key_set BYTEA NOT NULL,
+    CHECK ((receiver_key IS NULL) = (sealing_key IS NULL)),
+    CHECK (receiver_key IS NOT NULL OR state = 'withdrawn')
 );

@@ -1,8 +1,14 @@
--- The Authorities that must acknowledge a new root, each by a receiver key of its own: one key
--- under two names is a copy of it. Nobody is withdrawn by time.
+-- The Authorities that roots are sealed to, each by a receiver key of its own: one key under two
+-- names is a copy of it. Nobody is withdrawn by time. An Authority that was withdrawn before it
+-- had a key has none. What it has loaded (key_set) is its own word, and decides nothing.
 CREATE TABLE root_owners (
     owner TEXT PRIMARY KEY,
-    node_id TEXT NOT NULL REFERENCES nodes (id),
-    receiver_key BLOB NOT NULL UNIQUE CHECK (length(receiver_key) = 32),
-    state TEXT NOT NULL CHECK (state IN ('retained', 'withdrawn'))
+    node_id TEXT NOT NULL,
+    receiver_key BLOB UNIQUE CHECK (length(receiver_key) = 32),
+    sealing_key BLOB CHECK (length(sealing_key) = 32),
+    state TEXT NOT NULL CHECK (state IN ('retained', 'withdrawn')),
+    since REAL NOT NULL,
+    key_set BLOB NOT NULL,
+    CHECK ((receiver_key IS NULL) = (sealing_key IS NULL)),
+    CHECK (receiver_key IS NOT NULL OR state = 'withdrawn')
 ) STRICT;

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from svc.authority.accounts.admin import AccountAdmin
 from svc.authority.discovery.scopes import ScopeAdmin
+from svc.authority.distribution.admin import RootAdmin
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.erase import RequestErasure
 from svc.authority.policy.admin import PolicyAdmin
@@ -32,7 +33,7 @@ from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.signin.links import IdentityLinks
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
 from svc.model.audit.record import Actor
-from svc.proto.gate.v1 import account_pb2, policy_change_pb2, recording_pb2, sign_in_pb2
+from svc.proto.gate.v1 import account_pb2, policy_change_pb2, recording_pb2, root_pb2, sign_in_pb2
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 _Request = TypeVar("_Request", bound=Message)
@@ -46,6 +47,7 @@ MANAGE_SESSIONS = "manageSessions"
 MANAGE_AUDIT_QUEUE = "manageAuditQueue"
 VIEW_RECORDINGS = "viewRecordings"
 MANAGE_RECORDINGS = "manageRecordings"
+ROTATE_CA = "rotateCA"
 
 
 @frozen
@@ -91,6 +93,7 @@ class AdminService:
     links: IdentityLinks
     accounts: AccountAdmin
     recordings: RecordingAdmin
+    roots: RootAdmin
     records: Callable[[pb.ShowRecordsRequest, Actor], Awaitable[pb.ShowRecordsResponse]]
     status: Callable[[], Awaitable[pb.StatusResponse]]
 
@@ -118,6 +121,7 @@ class AdminService:
                 **self._of_proposals(),
                 **self._of_scopes(),
                 **self._of_recordings(),
+                **self._of_roots(),
                 "Status": see(pb.StatusRequest, self._status),
                 "AddResource": change(pb.AddResourceRequest, catalog.add),
                 "ListResources": see(pb.ListResourcesRequest, self.listing.list_resources),
@@ -251,6 +255,21 @@ class AdminService:
             "ListRecordings": view(pb2.ListRecordingsRequest, recordings.list_recordings),
             "ReadRecording": view(pb2.ReadRecordingRequest, recordings.read),
             "RemoveRecording": change(pb2.RemoveRecordingRequest, recordings.remove),
+        }
+
+    def _of_roots(self) -> dict[str, Serve]:
+        change, see = self._for(ROTATE_CA), self._for(VIEW_STATUS)
+        pb2, roots, rotation = root_pb2, self.roots, self.roots.rotation
+        return {
+            "RootStatus": see(pb2.RootStatusRequest, roots.status),
+            "PrepareRoot": change(pb2.PrepareRootRequest, roots.prepare),
+            "AckRoot": change(pb2.AckRootRequest, roots.ack),
+            "ActivateRoot": change(pb2.ActivateRootRequest, roots.activate),
+            "CancelRoot": change(pb2.CancelRootRequest, roots.cancel),
+            "WithdrawOwner": change(pb2.WithdrawOwnerRequest, roots.withdraw),
+            "RotationStatus": see(pb2.RotationStatusRequest, rotation.status),
+            "PauseRotation": change(pb2.PauseRotationRequest, rotation.pause),
+            "ResumeRotation": change(pb2.ResumeRotationRequest, rotation.resume),
         }
 
     def _for(self, action: str) -> ActionGuard:

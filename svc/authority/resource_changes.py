@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from svc.authority.state.tables import RESOURCES
 from svc.authority.state.writer import StateWriter
 from svc.interfaces.store import ITransaction
-from svc.model.audit.catalog_rows import resource_entry
 from svc.model.audit.events import RESOURCE_CHANGE
 from svc.model.audit.record import Actor
+from svc.model.audit.rows.catalog import resource_entry
 from svc.model.canonical import Json
 from svc.model.cluster.resource import Resource
 

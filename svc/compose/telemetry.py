@@ -233,20 +233,37 @@ STALE_KINDS = {
     "onward-ssh": "onward_ssh",
 }
 """How the kinds of issuing CAs, and the keys of tokens and of SSH certificates, are called in
-``svc_ca_bundle_stale``; other kinds come with what signs by them."""
+``svc_ca_bundle_stale``."""
+
+_NO_KEYS = "user_ssh"
+"""A kind without keys in this build (ADR 76: people reach SSH by their own certificates), of which
+therefore nothing can be stale."""
 
 
-def stale_meter(metrics: Metrics) -> Callable[[str, bool], None]:
-    """Sets whether the CA or key of a kind is another than the one in force; of others, nothing."""
-    gauges = {
-        kind: metrics.gauge("svc_ca_bundle_stale", kind=word) for kind, word in STALE_KINDS.items()
-    }
+class StaleKinds:
+    """Says of each kind of CA whether another one is in force than this Authority signs with.
 
-    def tell(kind: str, is_stale: bool) -> None:
-        if kind in gauges:
-            gauges[kind].set(int(is_stale))
+    Several find that out, each by its own look; a kind is stale while one of them says so.
+    """
 
-    return tell
+    def __init__(self, metrics: Metrics) -> None:
+        self._gauges = {
+            kind: metrics.gauge("svc_ca_bundle_stale", kind=word)
+            for kind, word in STALE_KINDS.items()
+        }
+        self._stale: dict[str, set[str]] = {kind: set() for kind in self._gauges}
+        for gauge in (*self._gauges.values(), metrics.gauge("svc_ca_bundle_stale", kind=_NO_KEYS)):
+            gauge.set(0)
+
+    def told_by(self, who: str) -> Callable[[str, bool], None]:
+        """Tells a kind and whether it is stale; of other keys than those of CAs, nothing."""
+
+        def tell(kind: str, is_stale: bool) -> None:
+            if kind in self._gauges:
+                (self._stale[kind].add if is_stale else self._stale[kind].discard)(who)
+                self._gauges[kind].set(int(bool(self._stale[kind])))
+
+        return tell
 
 
 def key_meter(metrics: Metrics) -> Callable[[str, float], None]:

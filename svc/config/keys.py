@@ -884,6 +884,19 @@ def _passkeys() -> tuple[Key, ...]:
     )
 
 
+def _of_keys() -> tuple[Key, ...]:
+    return (
+        Key(
+            "keys.automatic_distribution",
+            f.YES_NO,
+            "Distribute the files of `keys/` to the other Authorities, and take them from there, "
+            "sealed under the distribution root in force. Off: an operator copies them.",
+            default=False,
+            roles=_AUTHORITY,
+        ),
+    )
+
+
 def _recordings() -> tuple[Key, ...]:
     return (
         Key(
@@ -1099,6 +1112,7 @@ KEYS: tuple[Key, ...] = (
     *_oidc(),
     *_accounts(),
     *_recordings(),
+    *_of_keys(),
     *_numbers(),
 )
 """Every key, in the order of the reference."""

@@ -99,6 +99,13 @@ class RecordingSettings:
 
 
 @frozen
+class KeySettings:
+    """``[keys]``: the keys that an Authority signs with."""
+
+    automatic_distribution: bool
+
+
+@frozen
 class EndpointSettings:
     """``[endpoints]``: what is listened on and what is dialed."""
 
@@ -373,6 +380,7 @@ class RoleSettings:
     tunnel: TunnelSettings
     discovery: DiscoverySettings
     recordings: RecordingSettings
+    keys: KeySettings
     audit: AuditSettings
     snapshot: SnapshotSettings
     access: AccessSettings

@@ -26,6 +26,7 @@ from svc.model.cluster.lease import LeaderLease, Member
 from svc.model.cluster.node import KeptToken, Leaf, Node, RegistryRenewal, SpentToken, TokenRecord
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource, Undeclared
+from svc.model.distribution import RotationPause
 from svc.model.policy.version import PolicyVersion
 from svc.model.session.session import ReportedEnd, Session, SessionEnd
 from svc.model.store.migration import AppliedMigration
@@ -440,6 +441,12 @@ class IKeyrings(Interface):
 
     def all() -> tuple[KeyRevision, ...]:
         """Every revision, by kind and revision."""
+
+    def pauses() -> tuple[RotationPause, ...]:
+        """Whether rotation is paused; no row: it never was."""
+
+    def pause(pause: RotationPause) -> None:
+        """Keep that it is paused, or not any more."""
 
 
 class IStateLog(Interface):

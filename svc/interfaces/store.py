@@ -44,6 +44,7 @@ from svc.interfaces.facets import (
 from svc.interfaces.inventory import IBindings, IInventories, INodeHealth
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
 from svc.interfaces.proposals import IPolicyApprovals, IProposals
+from svc.interfaces.roots import IRoots
 from svc.interfaces.sign_in import ISignIns
 from svc.model.store.migration import MigrationReport, MigrationStatus
 from svc.model.store.rehearsal import Rehearsal
@@ -91,6 +92,7 @@ class ITransaction(Interface):
     stored: IStoredLog = Attribute("The same as it is stored, unread.")
     heads: IHeads = Attribute("Signed heads, for the other Authorities.")
     keyrings: IKeyrings = Attribute("Certificates of issuing and purpose keys.")
+    roots: IRoots = Attribute("The root that key material is distributed under.")
     state: IStateLog = Attribute("The signed records that change protected rows.")
     outbox: IOutbox = Attribute("The audit queue.")
     spools: ISpools = Attribute("Which rows of other instances were accepted.")

@@ -59,6 +59,9 @@ class Purpose(Enum):
     POLICY_PROPOSAL = "policy-proposal"
     JWT = "jwt"
     ONWARD_SSH = "onward-ssh"
+    RECEIVER = "receiver"
+    ROOT_ACK = "root-ack"
+    ROOT_CANCEL = "root-cancel"
 
     __hash__ = object.__hash__  # as that of a role
 

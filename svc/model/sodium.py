@@ -1,9 +1,9 @@
-"""Ed25519 signatures verified by libsodium, which takes half as long as OpenSSL.
+"""What libsodium does here: it verifies Ed25519 signatures, and seals to a public key.
 
-It never answers no.  The two libraries do not refuse the same: libsodium refuses keys and nonces
-of small order and keys that are not in their one form, OpenSSL does not.  Whatever it does not
-accept is for OpenSSL to judge, so a signature is good here if, and only if, it is good by OpenSSL,
-and so by everybody who verifies the log without us.
+It verifies in half the time that OpenSSL takes, and never answers no.  The two libraries do not
+refuse the same: libsodium refuses keys and nonces of small order and keys that are not in their one
+form, OpenSSL does not.  Whatever it does not accept is for OpenSSL to judge, so a signature is good
+here if, and only if, it is good by OpenSSL, and so by everybody who verifies the log without us.
 """
 
 from __future__ import annotations
@@ -87,3 +87,47 @@ def _opener() -> Opens:
         return True
 
     return as_strict(opens)
+
+
+class NotOpened(ValueError):
+    """What is no sealed box for this key, or was altered; or a key that none is."""
+
+
+def public_half(private_key: bytes) -> bytes:
+    """The public X25519 key of a private one, both raw."""
+    from nacl.public import PrivateKey
+
+    found: bytes = PrivateKey(private_key).public_key.encode()
+    return found
+
+
+def seal_to(public_key: bytes, text: bytes) -> bytes:
+    """*text* in a sealed box (X25519): nobody but the key's owner opens it, its maker included.
+
+    Raises:
+        NotOpened: no such key can be.
+    """
+    from nacl.exceptions import CryptoError
+    from nacl.public import PublicKey, SealedBox
+
+    try:
+        sealed: bytes = SealedBox(PublicKey(public_key)).encrypt(text)
+    except (CryptoError, ValueError, TypeError):
+        raise NotOpened from None
+    return sealed
+
+
+def open_sealed(private_key: bytes, sealed: bytes) -> bytes:
+    """What is in a sealed box.
+
+    Raises:
+        NotOpened: nothing for this key.
+    """
+    from nacl.exceptions import CryptoError
+    from nacl.public import PrivateKey, SealedBox
+
+    try:
+        opened: bytes = SealedBox(PrivateKey(private_key)).decrypt(sealed)
+    except (CryptoError, ValueError, TypeError):
+        raise NotOpened from None
+    return opened

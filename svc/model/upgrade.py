@@ -85,7 +85,10 @@ BEFORE: Sequence[str] = (
         "`svc --config FILE authority preflight --artifacts DIR --pubkey FILE --change-id ID "
         "--out FILE`"
     ),
-    "begin no rotation of CAs or keys until the upgrade is verified",
+    (
+        "pause rotation of CAs and keys, and prepare no distribution root, until the upgrade is "
+        "verified: `svc --config FILE authority ca rotation pause --reason TEXT`"
+    ),
     "close traffic; stop residents, Connectors, Proxies, and then all Authorities",
     (
         "back up the store and its keys together, and the files of every node: "
@@ -113,6 +116,7 @@ ORDER: Sequence[RoleStep] = (
             "svc --config FILE authority store migrate --check",
             "svc --config FILE authority audit verify",
             "GET /healthz and GET /readyz: 200",
+            "svc --config FILE authority keys sync root status",
             "svc --config FILE authority status --json",
         ),
     ),
@@ -154,6 +158,7 @@ AFTER: Sequence[str] = (
         "`svc --config FILE authority audit show --last 10`"
     ),
     "verify the audit log: `svc --config FILE authority audit verify`",
+    "resume rotation: `svc --config FILE authority ca rotation resume`",
     "open traffic",
 )
 """Once all is started."""

@@ -164,8 +164,8 @@ NOTES: Sequence[UpgradeNote] = (
         "0.10.0-rc.10",
         (
             (
-                "begin no CA rotation until all Authorities have loaded the same keys; upgrading "
-                "distributes no key by itself"
+                "keep CA rotation paused until all Authorities have loaded the same keys; "
+                "upgrading distributes no key by itself"
             ),
             (
                 "clients run `svc --config client.toml up`; native ports move by the default "

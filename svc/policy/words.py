@@ -205,7 +205,7 @@ ACTIONS = (
     _administer("manageSessions", "List and end sessions."),
     _administer("viewRecordings", "List, play and export recordings of sessions."),
     _administer("manageRecordings", "Remove recordings of sessions."),
-    _administer("rotateCA", "Replace issuing keys."),
+    _administer("rotateCA", "Replace, distribute or pause issuing keys."),
 )
 
 CORE = Terms(entities=ENTITIES, groups=GROUPS, facts=FACTS, actions=ACTIONS)

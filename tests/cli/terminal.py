@@ -12,6 +12,7 @@ from typing import Any
 import click
 from attrs import evolve, frozen
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from google.protobuf.message import Message
 from twisted.internet.defer import succeed
 from twisted.internet.task import Clock
@@ -26,6 +27,10 @@ from svc.authority.accounts.first import FirstAdministratorCode
 from svc.authority.accounts.secrets import SealedSecrets
 from svc.authority.admin import AdminService
 from svc.authority.discovery.scopes import ScopeAdmin
+from svc.authority.distribution.admin import RootAdmin
+from svc.authority.distribution.ceremony import RootCeremony
+from svc.authority.distribution.own import OwnRoots
+from svc.authority.distribution.pause import RotationAdmin
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.erase import RequestErasure
 from svc.authority.policy.activate import PolicyActivation
@@ -70,6 +75,8 @@ from svc.model.policy.rules import PolicyRules
 from svc.ops.asked_records import AskedRecords
 from svc.pki.audit_signatures import origin_verifier
 from svc.pki.credentials import CredentialSeal
+from svc.pki.distribution import RootFiles
+from svc.pki.receiver import ReceiverCredential
 from svc.pki.root import ClusterKeys, make_cluster
 from svc.pki.verify import ChainVerifier
 from svc.policy.child import try_policy
@@ -121,6 +128,10 @@ STATUS = pb.StatusResponse(
     store_count=67,
     last_event="policy.activate",
     last_event_at=1_800_000_000,
+    root_epoch=1,
+    material_revision=4,
+    prepared_root=2,
+    rotation_paused=True,
     serving=[
         pb.ServingRow(
             node_id="b" * 26, node_name="c1", connected=True, resources=3, resources_served=3
@@ -261,10 +272,25 @@ class Authority:
             links=self._links(),
             accounts=self._accounts(registry.people),
             recordings=self._recordings(now),
+            roots=self._roots(),
             records=AskedRecords(self.store, writes).show,
             status=_standing,
         )
         self._begin()
+
+    def _roots(self) -> RootAdmin:
+        key = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(32))
+        ceremony = RootCeremony(CLUSTER, self.writer, Counted())
+        own = OwnRoots(
+            cluster=CLUSTER,
+            credential=ReceiverCredential("authority-1", "", key),
+            kept=RootFiles(Path("/nowhere")),
+            state_cache=self.state_cache,
+            loaded=lambda: bytes(32),
+            in_thread=inline,
+            deliver=ceremony.take,
+        )
+        return RootAdmin(ceremony, own, RotationAdmin(self.writer), is_automatic=False)
 
     def _recordings(self, now: Callable[[], float]) -> RecordingAdmin:
         return RecordingAdmin(

@@ -14,7 +14,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.audit.catalog_rows import resource_entry
+from svc.model.audit.rows.catalog import resource_entry
 from svc.model.cluster.node import Publication
 from svc.model.cluster.onward import OnwardAuth
 from svc.model.cluster.resource import Resource

@@ -27,11 +27,17 @@ class BackupTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.gateway = gateway = init_gateway()
         self.addCleanup(gateway.end)
+        self.name("a1")
         gateway.make_authority()
         self.state: Path = gateway.files.state(AUTHORITY)
         self.key = key_file(self)
 
-    @proves("U-BAK-07", "U-BAK-06", "U-OPEN-12")
+    def name(self, name: str) -> None:
+        """Give the Authority a name among those on its store."""
+        files = self.gateway.files
+        files.write(AUTHORITY, files.table(AUTHORITY) | {"authority.name": name})
+
+    @proves("U-BAK-07", "U-BAK-06", "U-OPEN-12", "X-55")
     def test_life(self) -> None:
         """Beside a live writer none is made; one put back over newer heads says so in the log."""
         gateway, out = self.gateway, Path(os.path.abspath(self.mktemp()))
@@ -57,6 +63,12 @@ class BackupTests(SynchronousTestCase):
         self.assertEqual(refused.status, 6)
         self.assertIn(f"behind the signed head over {lost['tree_size']}", refused.stderr)
         self.assertEqual([each.name for each in self.state.iterdir()], ["anchor"])
+        self.name("a2")
+        refused = gateway.operator(*back, "--reason", "the disk broke", check=False)
+        self.assertNotEqual(refused.status, 0)
+        self.assertIn("credential of a1, and the configuration is that of a2", refused.stderr)
+        self.assertEqual([each.name for each in self.state.iterdir()], ["anchor"])
+        self.name("a1")
         gateway.operator(*back, "--reason", "the disk broke")
         kept = self.newest()
         self.assertEqual(self.recording_keys(), keys)

@@ -265,7 +265,7 @@ class StartTests(SynchronousTestCase):
         text = '[[discovery.auto_scopes]]\nname = "racks"\nkinds = ["kube"]\n'
         self.assertIn("svc init", self.start(AUTHORITY, text)[1], "it wants keys, and no mode")
 
-    @proves("G-CFG-18")
+    @proves("G-CFG-18", "U-NOTE-12")
     def test_sources(self) -> None:
         """A source that is not enabled, or whose table is wrong, stops the Connector's start."""
         for text, said in (

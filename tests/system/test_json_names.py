@@ -35,6 +35,13 @@ ELSEWHERE = {
         ),
         "tests.system.test_policy_changes",
     ),
+    **dict.fromkeys(
+        (
+            f"svc authority keys sync root {word}"
+            for word in ("prepare", "ack", "activate", "cancel", "withdraw")
+        ),
+        "tests.system.test_distribution_root",
+    ),
     "svc authority preflight": "tests.ops.preflight.test_command",
     "svc authority state adopt": "tests.system.test_unsigned_rows",
     "svc doctor": "tests.ops.doctor.test_checks",
@@ -131,6 +138,10 @@ class NamesTests(SynchronousTestCase):
             ("ca", "export", "onward_ssh"),
             ("epochs", "status"),
             ("epochs", "activate", "--yes"),
+            ("keys", "sync", "root", "status"),
+            ("ca", "rotation", "pause"),
+            ("ca", "rotation", "resume"),
+            ("ca", "rotation", "status"),
             ("scopes", "show", "lab"),
             ("scopes", "remove", "lab"),
         ):

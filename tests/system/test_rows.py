@@ -158,6 +158,7 @@ class StatusTests(SynchronousTestCase):
 class KeyTests(SynchronousTestCase):
     """Joining without a token."""
 
+    @proves("U-NOTE-13")
     def test_joins_by_its_key(self) -> None:
         """A Connector says which key it has; once that is expected it joins with no token."""
         gateway = shared()

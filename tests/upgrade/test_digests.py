@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.model.audit.catalog_rows import resource_entry
+from svc.model.audit.rows.catalog import resource_entry
 from svc.model.audit.state import (
     certificate_entry,
     group_entry,

@@ -14,9 +14,9 @@ from svc.authority.state.tables import SCOPES
 from svc.authority.state.writer import StateWriter
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import ITransaction
-from svc.model.audit.catalog_rows import scope_entry
 from svc.model.audit.events import SCOPE_REMOVE, SCOPE_SET
 from svc.model.audit.record import Actor
+from svc.model.audit.rows.catalog import scope_entry
 from svc.model.cluster.onward import read_onward_auth
 from svc.model.cluster.scope import (
     MAX_SCOPES,

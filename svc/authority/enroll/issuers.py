@@ -8,20 +8,18 @@ cannot goes on with what it has, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from attrs import define, field
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.logger import Logger
 
+from svc.authority.enroll.revisions import enter_revision, in_force, known, pem
 from svc.authority.state.cache import ClusterStateCache
-from svc.authority.state.recorder import Recorder, node
-from svc.authority.state.tables import KEYS, StateUnsigned
+from svc.authority.state.recorder import Recorder
+from svc.authority.state.tables import StateUnsigned
 from svc.errors import SvcError
-from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit.events import CA_ACTIVATE
-from svc.model.cluster.key_revision import KeyRevision, KeyState
+from svc.interfaces.store import IStore
+from svc.model.cluster.key_revision import KeyRevision
 from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import IssuingAuthority
 from svc.runtime.threads import InThread
@@ -76,43 +74,24 @@ class IssuerRotation:
 
     async def _enter(self, found: IssuingAuthority | SvcError) -> None:
         """Put a CA in force that no revision has yet; an earlier one is never put back."""
-        if isinstance(found, SvcError) or _text(found) in _known(
-            self.state_cache.state.keys, found.kind
-        ):
+        state = self.state_cache.state
+        if isinstance(found, SvcError) or _text(found) in known(state.keys, found.kind):
+            return
+        if state.pause is not None and in_force(state.keys, found.kind) is not None:
+            self._report(found.kind, "rotation is paused")
             return
         try:
             entered = await self.store.run(
-                "enter an issuing CA", lambda tx: self._revise(tx, found)
+                "enter an issuing CA",
+                lambda tx: enter_revision(
+                    tx, self.recorder, found.kind, found.certificate, self.now()
+                ),
             )
         except StateUnsigned as refused:
             self._report(found.kind, refused.text)
             return
         _log.info("issuing CA in force", kind=found.kind, revision=entered.revision)
         await self.state_cache.refresh()
-
-    def _revise(self, tx: ITransaction, found: IssuingAuthority) -> KeyRevision:
-        kind, at = found.kind, self.now()
-        # All of them: our signature goes under nothing that somebody else put there or took away.
-        for one in self.recorder.rows(tx).keys(kind):
-            if one.certificate == _text(found):
-                return one
-        before = tx.keyrings.active(kind)
-        added = tx.keyrings.add(kind, _text(found), at)
-        entered = tx.keyrings.enter(kind, added.revision, KeyState.ACTIVE, at)
-        revisions = [one.revision for one in (before, entered) if one is not None]
-        self.recorder.append(
-            tx,
-            CA_ACTIVATE,
-            node(self.recorder.origin),
-            node_id=self.recorder.origin,
-            details={
-                "key_purpose": kind,
-                "generation": entered.revision,
-                "certificate_sha256": found.certificate.fingerprint(SHA256()).hex(),
-            },
-            state=[KEYS.now(tx, f"{kind}:{revision}") for revision in revisions],
-        )
-        return entered
 
     def _settle(
         self, kind: str, used: IssuingAuthority, there: IssuingAuthority | SvcError
@@ -147,15 +126,5 @@ class IssuerRotation:
             )
 
 
-def in_force(keys: Mapping[str, KeyRevision], kind: str) -> KeyRevision | None:
-    """The active revision of a kind, among those that signed records cover."""
-    active = (one for one in keys.values() if one.kind == kind and one.state is KeyState.ACTIVE)
-    return max(active, key=lambda one: one.revision, default=None)
-
-
-def _known(keys: Mapping[str, KeyRevision], kind: str) -> set[str]:
-    return {one.certificate for one in keys.values() if one.kind == kind}
-
-
 def _text(found: IssuingAuthority) -> str:
-    return found.certificate.public_bytes(Encoding.PEM).decode("ascii")
+    return pem(found.certificate)

@@ -40,6 +40,7 @@ class SigningKeyRotation:
         taken: Told the word of each that is signed with from now on.
         is_stale: Told of each key whether another one lies in ``keys/`` that is not accepted.
         ends_in: Told of each key the seconds that are left; none or less: it has ended.
+        is_paused: Whether rotation is paused: then no newer key is loaded, and ends are told still.
     """
 
     keys: ClusterKeys
@@ -50,6 +51,7 @@ class SigningKeyRotation:
     taken: Callable[[str], object]
     is_stale: Callable[[str, bool], object]
     ends_in: Callable[[str, float], object]
+    is_paused: Callable[[], bool]
     _former: dict[str, PurposeKey] = field(factory=dict)
     _unread: dict[str, str] = field(factory=dict)
     _named: dict[str, int] = field(factory=dict)
@@ -57,7 +59,7 @@ class SigningKeyRotation:
     async def follow(self) -> None:
         """One pass; a key that cannot be read is logged once, and the current key stays in use."""
         for word, used in tuple(self.keys.purposes.items()):
-            newer = await self._newer(used)
+            newer = None if self.is_paused() else await self._newer(used)
             former = self._former.get(word)
             if newer is not None:
                 self._former[word] = used

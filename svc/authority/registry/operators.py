@@ -20,7 +20,7 @@ from svc.authority.registry.rights import RightsRefused
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import MAX_POLICIES, Recorder, operator, person
 from svc.authority.state.tables import SignedRows
-from svc.errors import Denied, Unauthenticated
+from svc.errors import Denied, Unauthenticated, Unavailable
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.rpc import IRpcCall, Peer
@@ -114,6 +114,16 @@ class Operators:
         """Refuse a connection of any other user of this machine to the control socket."""
         if peer.uid not in (0, self.own_uid):
             raise Unauthenticated("only the owner of the control socket and root may use it")
+
+    def admit_standing_by(self, method: str, peer: Peer) -> None:
+        """As :meth:`admit`, of an Authority that does not lead.
+
+        Raises:
+            Unavailable: it has not read the policy yet, by which it has to decide.
+        """
+        self.admit(method, peer)
+        if self.engine() is None:
+            raise Unavailable("this Authority has not read the policy yet; try again")
 
     def admit_person(self, method: str, peer: Peer) -> None:
         """Refuse a call on the admin listener of whoever is not an active person now (R13).

@@ -12,6 +12,13 @@ from svc.model.cluster.node import Node
 from svc.model.cluster.person import Person
 from svc.model.cluster.registration import SSH_GATE, Epoch
 from svc.model.cluster.resource import Resource
+from svc.model.distribution import (
+    DistributionRoot,
+    KeySet,
+    RootOwner,
+    RootShare,
+    RotationPause,
+)
 from svc.model.policy.version import PolicyVersion
 
 
@@ -37,6 +44,11 @@ class ClusterState:
     absent: frozenset[str] = frozenset()
     keys: Mapping[str, KeyRevision] = field(factory=dict)
     epochs: Mapping[str, Epoch] = field(factory=dict)
+    roots: Mapping[str, DistributionRoot] = field(factory=dict)
+    root_owners: Mapping[str, RootOwner] = field(factory=dict)
+    root_shares: Mapping[str, RootShare] = field(factory=dict)
+    key_sets: Mapping[str, KeySet] = field(factory=dict)
+    pauses: Mapping[str, RotationPause] = field(factory=dict)
     revoked_certificates: Mapping[bytes, float] = field(factory=dict)
 
     @property
@@ -44,3 +56,8 @@ class ClusterState:
         """The epoch of the SSH gate in force; 0: it is off."""
         known = self.epochs.get(SSH_GATE)
         return 0 if known is None else known.epoch
+
+    @property
+    def pause(self) -> RotationPause | None:
+        """The pause of rotation; None: it is not paused."""
+        return next((one for one in self.pauses.values() if one.is_paused), None)

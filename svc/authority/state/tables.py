@@ -14,11 +14,19 @@ from typing import Any, TypeVar
 from attrs import frozen
 
 from svc.audit.state.in_force import Seen, StateBroken, StateLedger
+from svc.audit.state.key_tables import (
+    KEY_SETS,
+    KEYS,
+    PAUSES,
+    ROOT_OWNERS,
+    ROOT_SHARES,
+    ROOTS,
+)
 from svc.audit.state.protected import ProtectedTable
 from svc.audit.state.unsigned_row import StateUnsigned as StateUnsigned
 from svc.audit.state.unsigned_row import refuse_unsigned as refuse_unsigned
 from svc.interfaces.store import ITransaction
-from svc.model.audit.catalog_rows import epoch_entry, resource_entry, scope_entry
+from svc.model.audit.rows.catalog import epoch_entry, resource_entry, scope_entry
 from svc.model.audit.state import (
     StateEntry,
     access_decision_entry,
@@ -30,7 +38,6 @@ from svc.model.audit.state import (
     expected_entry,
     group_entry,
     identity_entry,
-    key_entry,
     node_entry,
     person_entry,
     policy_approval_entry,
@@ -55,10 +62,6 @@ from svc.model.policy.version import PolicyVersion
 
 _Id = TypeVar("_Id")
 _Row = TypeVar("_Row")
-
-
-def _key_id(key: KeyRevision) -> str:
-    return f"{key.kind}:{key.revision}"
 
 
 PERSONS = ProtectedTable[str, Person](
@@ -88,13 +91,6 @@ RESOURCES = ProtectedTable[str, Resource](
     all=lambda tx, at: tx.catalog.all(),
     entry_of=resource_entry,
     id_of=lambda resource: resource.id,
-)
-KEYS = ProtectedTable[str, KeyRevision](
-    name="key",
-    get=lambda tx, key_id: next((one for one in tx.keyrings.all() if _key_id(one) == key_id), None),
-    all=lambda tx, at: tx.keyrings.all(),
-    entry_of=key_entry,
-    id_of=_key_id,
 )
 TOKENS = ProtectedTable[str, KeptToken](
     name="token",
@@ -239,6 +235,11 @@ PROTECTED: tuple[ProtectedTable[Any, Any], ...] = (
     DELEGATIONS,
     SCOPES,
     EPOCHS,
+    ROOTS,
+    ROOT_OWNERS,
+    ROOT_SHARES,
+    KEY_SETS,
+    PAUSES,
     POLICIES,
     PROPOSALS,
     POLICY_APPROVALS,
@@ -399,15 +400,24 @@ class SignedRows:
         return tuple(one for one in found if self.is_signed(policy_approval_entry(one)))
 
     def keys(self, kind: str) -> tuple[KeyRevision, ...]:
-        """Every revision of a kind; refused as a whole where one is not as it was signed."""
-        found = tuple(one for one in self.tx.keyrings.all() if one.kind == kind)
-        entries = {one.subject: one for one in map(key_entry, found)}
+        """Every revision of a kind; see :meth:`every`."""
+        return tuple(self.every(KEYS, f"{kind}:").values())
+
+    def every(self, table: ProtectedTable[Any, _Row], begins: str = "") -> dict[str, _Row]:
+        """The rows of a table, by id; refused as a whole where one is not as it was signed.
+
+        Args:
+            begins: Only those whose id begins so.
+        """
+        rows = {table.id_of(row): row for row in table.all(self.tx, 0.0)}
+        rows = {row_id: row for row_id, row in rows.items() if row_id.startswith(begins)}
+        entries = {table.subject(row_id): table.entry_of(row) for row_id, row in rows.items()}
         for subject, signed in self.seen.all().items():
-            if subject.startswith(KEYS.subject(f"{kind}:")) and signed.digest is not None:
+            if subject.startswith(table.subject(begins)) and signed.digest is not None:
                 entries.setdefault(subject, StateEntry(subject, None))
         for entry in entries.values():
             self.require(entry)
-        return found
+        return rows
 
     def is_signed(self, entry: StateEntry) -> bool:
         """Whether a row is the one recorded."""

@@ -16,6 +16,14 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from svc.audit.state.in_force import Seen
+from svc.audit.state.key_tables import (
+    KEY_SETS,
+    KEYS,
+    PAUSES,
+    ROOT_OWNERS,
+    ROOT_SHARES,
+    ROOTS,
+)
 from svc.audit.state.protected import ProtectedTable
 from svc.authority.state.cluster import ClusterState
 from svc.authority.state.tables import (
@@ -24,7 +32,6 @@ from svc.authority.state.tables import (
     DELEGATIONS,
     EPOCHS,
     GROUPS,
-    KEYS,
     NODES,
     PERSONS,
     POLICIES,
@@ -129,6 +136,11 @@ class StateVerifier:
             policy=self._policy(tx),
             keys=self._good(KEYS, tx, before.keys),
             epochs=self._good(EPOCHS, tx, before.epochs),
+            roots=self._good(ROOTS, tx, before.roots),
+            root_owners=self._good(ROOT_OWNERS, tx, before.root_owners),
+            root_shares=self._good(ROOT_SHARES, tx, before.root_shares),
+            key_sets=self._good(KEY_SETS, tx, before.key_sets),
+            pauses=self._good(PAUSES, tx, before.pauses),
             revision=self._revision(tx),
             absent=frozenset(self._absent),
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from svc.cli.authority.roots import rotation, sync
 from svc.cli.control import authority_settings, authority_state
 from svc.cli.forms import root_key_option
 from svc.cli.groups import Group
@@ -21,7 +22,8 @@ ANCHOR = "anchor"
 PURPOSES = (ANCHOR, "audit-origin", "grant", "jwt", "onward-ssh", "snapshot")
 ALL = "all"
 _COPY = (
-    "copy the files of {kinds} (.pem and .key) to keys/ of every other Authority; until then "
+    "copy the files of {kinds} (.pem and .key) to keys/ of every other Authority, where keys are "
+    "not distributed; until then "
     "they sign with the previous one (for an issuing CA, svc_ca_bundle_stale is 1)"
 )
 _AUDITORS = (
@@ -38,9 +40,16 @@ def keys() -> None:
 @keys.command("renew")
 @click.argument("kind", type=click.Choice((*ISSUERS, *PURPOSES, ALL)))
 @root_key_option
+@click.option(
+    "--lagging",
+    is_flag=True,
+    help="Renew an issuing CA although an Authority has not loaded the newest keys.",
+)
 @json_option
 @click.pass_context
-def renew(context: click.Context, kind: str, root_key: Path | None, as_json: bool) -> None:
+def renew(
+    context: click.Context, kind: str, root_key: Path | None, lagging: bool, as_json: bool
+) -> None:
     """Create the next issuing CA or signing key; `all` creates one of each.
 
     `transport` and `spiffe` are the issuing CAs of nodes and persons; `anchor` signs the heads
@@ -50,15 +59,19 @@ def renew(context: click.Context, kind: str, root_key: Path | None, as_json: boo
     of `onward-ssh`, so it stays: only its certificate is new.  A running Authority loads a new
     key at its next reload pass; a new issuing CA only while it is the leader.  What the previous
     key signed stays valid.
+    Refused while rotation is paused, and for an issuing CA while an Authority has not loaded the
+    newest keys (`svc authority keys sync root status` shows which).
     Auditors who check the fingerprint of the anchor certificate also need that of the new one,
     which this command prints.
     """
     from cryptography.hazmat.primitives.hashes import SHA256
 
+    from svc.ops.rotation import require_rotation
     from svc.pki.keyring import renew_issuer, renew_purpose
     from svc.pki.profile import DAY
 
     settings = authority_settings(context)
+    require_rotation(settings, is_issuing=kind in (*ISSUERS, ALL) and not lagging)
     directory = authority_state(settings) / "keys"
     lifetime = settings.identity.issuing_ca_days * DAY
     kinds = (*ISSUERS, *PURPOSES) if kind == ALL else (kind,)
@@ -81,6 +94,7 @@ def renew(context: click.Context, kind: str, root_key: Path | None, as_json: boo
     print_result(as_json, said, lines, advice)
 
 
+keys.add_command(sync)
 ONWARD_SSH = "onward_ssh"
 
 
@@ -109,3 +123,6 @@ def export(context: click.Context, kind: str, as_json: bool) -> None:
         raise missing(str(directory / f"{WORD}.pem"))
     line = public_line(key)
     print_result(as_json, {"name": kind, "public_key": line}, [line])
+
+
+ca.add_command(rotation)

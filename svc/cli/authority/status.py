@@ -29,6 +29,14 @@ def status(context: click.Context, as_json: bool) -> None:
     waiting, held = facts.pop("queued_rows"), facts.pop("held_rows")
     facts["audit_queue"] = f"{waiting} rows waiting ({held} held)"
     del facts["serving"]
+    for name in ("root_epoch", "material_revision", "prepared_root_epoch", "rotation_paused"):
+        del facts[name]
+    prepared = f"epoch {answer.prepared_root}" if answer.prepared_root else "none"
+    facts["root"] = (
+        f"epoch {answer.root_epoch}, material revision {answer.material_revision}, "
+        f"preparation: {prepared}"
+    )
+    facts["rotation"] = "paused" if answer.rotation_paused else "not paused"
     meant = sum(one.resources for one in answer.serving)
     facts["served"] = f"{sum(one.resources_served for one in answer.serving)} of {meant} resources"
     print_lines(pairs((name.replace("_", " "), value) for name, value in facts.items()))
@@ -72,6 +80,10 @@ def _facts(answer: pb.StatusResponse) -> dict[str, object]:
             for one in answer.serving
         ],
         "open_sessions": answer.open_sessions,
+        "root_epoch": answer.root_epoch,
+        "material_revision": answer.material_revision,
+        "prepared_root_epoch": answer.prepared_root,
+        "rotation_paused": answer.rotation_paused,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from svc.authority.admin import AdminService
 from svc.authority.control import ControlService
+from svc.authority.distribution.admin import RootAdmin
 from svc.authority.ingest.erase import RequestErasure
 from svc.authority.registry.admin import RegistryAdmin, registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
@@ -36,7 +37,12 @@ def _registry(p: Parts, rooms: SharedServices) -> RegistryAdmin:
 
 
 def admin_service(
-    p: Parts, rooms: SharedServices, control: ControlService, role: AuthorityRole, queue: AuditQueue
+    p: Parts,
+    rooms: SharedServices,
+    control: ControlService,
+    role: AuthorityRole,
+    queue: AuditQueue,
+    roots: RootAdmin,
 ) -> AdminService:
     """Wire it."""
     registry = _registry(p, rooms)
@@ -71,6 +77,7 @@ def admin_service(
         links=IdentityLinks(rooms.writer, p.settings.oidc.issuer, rooms.changing.rights),
         accounts=rooms.accounts.admin(p, registry.people),
         recordings=rooms.recordings.admin,
+        roots=roots,
         records=AskedRecords(p.store, p.recorder).show,
         status=status,
     )

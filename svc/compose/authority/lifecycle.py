@@ -12,11 +12,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc import __version__
-from svc.audit.checkpoint.signer import HeadWriter
 from svc.authority.access.requests import AccessRequestService
 from svc.authority.accounts.admin import AccountAdmin
-from svc.authority.enroll.issuers import IssuerRotation
-from svc.authority.enroll.rotation import SigningKeyRotation
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.snapshot import SnapshotPublisher
@@ -29,12 +26,12 @@ from svc.authority.state.migrated import MigrationRecords
 from svc.authority.state.recorder import node
 from svc.authority.state.tables import NODES, StateUnsigned
 from svc.authority.state.unsigned import UnsignedRows
+from svc.compose.authority.keys import KeyWiring
 from svc.compose.authority.parts import Parts, ServingState
-from svc.compose.authority.state import ADOPTION_REQUEST, StateStartup, anchor_key, origin_key
+from svc.compose.authority.state import ADOPTION_REQUEST, StateStartup
 from svc.compose.authority.store import AwaitedStore
 from svc.compose.drop_ins import plugin_records
 from svc.compose.listeners.rpc import RpcListener
-from svc.compose.telemetry import key_meter, stale_meter
 from svc.errors import (
     LeaseLost,
     MigrationsBroken,
@@ -49,11 +46,8 @@ from svc.model.audit.record import Event
 from svc.model.cluster.node import Leaf, Node, NodeState
 from svc.model.principal import Role
 from svc.pki.identity import TransportIdentity
-from svc.pki.issue import IssuingAuthority
-from svc.pki.keyring import load_issuer, newer_purpose
-from svc.pki.root import PurposeKey
 from svc.runtime.services import AsyncMultiService, AsyncService, BoundPort, Readiness
-from svc.runtime.threads import InThread, in_pool
+from svc.runtime.threads import InThread
 
 _log = Logger(namespace="svc_authority")
 
@@ -133,6 +127,7 @@ class Startup(AsyncService):
 
     Attributes:
         end_tunnels: Records the ends of tunnels that the leaders before left open.
+        register: Enters our own receiver credential.
     """
 
     parts: Parts
@@ -146,7 +141,8 @@ class Startup(AsyncService):
     publisher: SnapshotPublisher
     stopped_by: Callable[[SvcError], object]
     unsigned: UnsignedRows
-    issuers: IssuerRotation
+    keys: KeyWiring
+    register: Callable[[], Awaitable[object]]
     accounts: AccountAdmin
     standing: StandingSessions
     requests: AccessRequestService
@@ -161,6 +157,7 @@ class Startup(AsyncService):
         await p.store.run("role start", lambda tx: self._record_start(tx, migrations, earlier))
         await self.policies.ensure_first(me)
         await self.reload()
+        await self.register()
         await self.accounts.begin()
         await self.end_tunnels()
         await self.ends.await_claims()
@@ -181,7 +178,7 @@ class Startup(AsyncService):
 
         What the store holds may keep one part from its work; the others do theirs all the same.
         """
-        await each_of(self._follow_state, self._follow_issuers, self._end_lost, self._sweep)
+        await each_of(self._follow_state, self._follow_keys, self._end_lost, self._sweep)
 
     async def _follow_state(self) -> None:
         try:
@@ -196,8 +193,8 @@ class Startup(AsyncService):
             self.role.ready.met(POLICY)
         await self.unsigned.name(reading.unsigned)
 
-    async def _follow_issuers(self) -> None:
-        await self.issuers.follow(leads=True)
+    async def _follow_keys(self) -> None:
+        await self.keys.follow(leads=True)
 
     async def _end_lost(self) -> None:
         await self.standing.look()
@@ -303,55 +300,6 @@ def state_beginning(p: Parts) -> StateStartup:
         keeper=p.keeper,
         recorder=p.recorder,
         request=request,
-    )
-
-
-def issuers_in_force(p: Parts, state_cache: ClusterStateCache) -> IssuerRotation:
-    """The issuing CAs of ``keys/``, as the store's revisions say."""
-    runtime = p.runtime
-
-    def load(kind: str) -> IssuingAuthority:
-        return load_issuer(p.state / "keys", kind, p.keys.root, runtime.now, runtime.entropy)
-
-    return IssuerRotation(
-        issuer=p.issuer,
-        state_cache=state_cache,
-        store=p.store,
-        recorder=p.recorder,
-        now=runtime.now,
-        load=load,
-        in_thread=in_pool(runtime.reactor),
-        is_stale=stale_meter(p.metrics),
-    )
-
-
-def signing_key_rotation(p: Parts, heads: HeadWriter) -> SigningKeyRotation:
-    """The keys of ``keys/`` that this Authority signs with itself."""
-    runtime, issuer = p.runtime, p.issuer
-
-    def load(used: PurposeKey) -> PurposeKey | None:
-        return newer_purpose(p.state / "keys", used, p.keys.root, runtime.now, runtime.entropy)
-
-    def taken(_word: str) -> None:
-        # Snapshots and grants are signed by whichever key is the newest.
-        p.recorder.sign_with(origin_key(p.keys))
-        heads.sign_with(anchor_key(p.keys))
-
-    def issuers() -> dict[str, float]:
-        return {
-            kind: one.certificate.not_valid_after_utc.timestamp()
-            for kind, one in issuer.keys.issuers.items()
-        }
-
-    return SigningKeyRotation(
-        keys=p.keys,
-        issuers=issuers,
-        load=load,
-        now=runtime.now,
-        in_thread=in_pool(runtime.reactor),
-        taken=taken,
-        is_stale=stale_meter(p.metrics),
-        ends_in=key_meter(p.metrics),
     )
 
 

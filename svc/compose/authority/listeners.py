@@ -118,7 +118,9 @@ class ListenerGates:
         if "admin" in self.listeners:
             self._open_admin(administration)
         if "private" in self.listeners:
-            serve_private(p, self.peers, control.health, self.listeners["private"])
+            serve_private(
+                p, self.peers, control.health, rooms.keys.roots, self.listeners["private"]
+            )
 
     def _open_renewal(self, services: Sequence[RpcService], admit: Admit) -> None:
         forwarded = dict.fromkeys(_names(*services), self._shown(NODE_ROLES))

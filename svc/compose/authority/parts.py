@@ -20,11 +20,13 @@ from svc.errors import ConfigError, LeaseLost, Unavailable
 from svc.interfaces.rpc import Admit, IRpcCall, Peer, RpcService, Serve
 from svc.model.certificate import CertificateFacts
 from svc.ops.backup.place import RESTORING
+from svc.pki.distribution import install
 from svc.pki.enroll import CertificateIssuer
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.join import enroll_authority
 from svc.pki.keyring import load_keys
+from svc.pki.receiver import ReceiverCredential, load_receiver
 from svc.pki.root import ClusterKeys
 from svc.policy.vocabulary import Vocabulary
 from svc.runtime.context import Runtime
@@ -135,6 +137,7 @@ class Foundations:
     identity_store: IdentityStore
     identity: TransportIdentity
     issuer: CertificateIssuer
+    receiver: ReceiverCredential
     opened: OpenedStore
     leadership: Leadership
     serving: ServingState
@@ -174,6 +177,7 @@ def load_cluster_keys(
         raise ConfigError(
             "state_dir", f"{directory}: contains no cluster keys; create them with `svc init`"
         )
+    install(state.path)  # distributed keys, whose way into the directory was cut
     keys = load_keys(directory, runtime.now, runtime.entropy, cluster=settings.cluster)
     # Where the root's key still lies here it is checked like the others, and not kept: nothing
     # that runs signs with it, and it can go offline at any time (rule R14).
@@ -189,6 +193,22 @@ def own_identity(
         if not identity.expired:
             return identity
     return enroll_authority(issuer, store, runtime.now)
+
+
+def own_receiver(
+    runtime: Runtime,
+    settings: RoleSettings,
+    state: StateDirectory,
+    owner: str,
+    identity: TransportIdentity,
+) -> ReceiverCredential:
+    """The credential by which this Authority receives distribution roots, made at its first start.
+
+    Raises:
+        ConfigError: it is another owner's, or cannot be trusted.
+    """
+    former = identity.principal.id
+    return load_receiver(state.path, settings.cluster, owner, runtime.now(), former)
 
 
 def engine_of(policy: PolicyInForce) -> Callable[[], Any]:

@@ -17,6 +17,12 @@ from svc.authority.ha.leader_connection import LeaderRoute
 from svc.authority.ha.membership import Membership, leader_service
 from svc.authority.registry.health import ReportedHealth
 from svc.authority.state.cache import ClusterStateCache
+from svc.compose.authority.distribution import (
+    DistributionWiring,
+    RootRooms,
+    distribution_wiring,
+    with_roots,
+)
 from svc.compose.authority.health import with_health
 from svc.compose.authority.lifecycle import MEMBERSHIP
 from svc.compose.authority.parts import Parts
@@ -60,6 +66,7 @@ class Peers:
     forwarding: Forwarder
     forwarded: ForwardedCalls
     leader: RpcService
+    distribution: DistributionWiring
 
     @property
     def services(self) -> tuple[AsyncService, ...]:
@@ -70,6 +77,7 @@ class Peers:
 def make_peers(
     p: Parts,
     state_cache: ClusterStateCache,
+    roots: RootRooms,
     ready: Readiness,
     stopped_by: Callable[[SvcError], object],
 ) -> Peers:
@@ -89,13 +97,19 @@ def make_peers(
         forwarding=Forwarder(route, p.runtime.reactor, forward_meters(p.metrics)),
         forwarded=forwarded,
         leader=leader_service(lambda: _claim(p)),
+        distribution=distribution_wiring(p, roots, route, stopped_by),
     )
 
 
-def serve_private(p: Parts, peers: Peers, health: ReportedHealth, listener: RpcListener) -> None:
+def serve_private(
+    p: Parts, peers: Peers, health: ReportedHealth, roots: RootRooms, listener: RpcListener
+) -> None:
     """Serve other Authorities: who leads always, forwarded calls while we lead."""
     verifier = p.identity.verifier
-    services = [peers.forwarded.service(), with_health(peers.leader, p, health)]
+    services = [
+        peers.forwarded.service(),
+        with_roots(with_health(peers.leader, p, health), p, roots),
+    ]
 
     def an_authority(_method: str, peer: Peer) -> None:
         authority_of(verifier, peer)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from svc.audit.checkpoint.signer import HeadWriter
+from svc.compose.authority.keys import signing_key_rotation
 from svc.compose.authority.license import show_license
-from svc.compose.authority.lifecycle import signing_key_rotation
 from svc.compose.authority.parts import LeafRenewal, Parts
 from svc.compose.authority.shared import SharedServices
 from svc.compose.telemetry import identity_meters
@@ -33,7 +33,7 @@ def renewals(
         on_outcome=identity_meters(p.metrics, "authority", p.identity.seconds_left),
     )
     every = p.settings.snapshot.reload_secs
-    keys = signing_key_rotation(p, heads)
+    keys = signing_key_rotation(p, rooms.state_cache, heads, rooms.keys.stale)
 
     async def follow() -> None:
         await keys.follow()

@@ -36,6 +36,7 @@ from svc.compose.authority.parts import (
     ServingState,
     load_cluster_keys,
     own_identity,
+    own_receiver,
 )
 from svc.compose.authority.peers import advice_of, make_peers, owner_of
 from svc.compose.authority.reload import reloads_of_authority
@@ -97,9 +98,11 @@ def make_authority(
         ledger=StateLedger(origin_verifier(keys.root_der, settings.cluster)),
         key=origin_key(keys),
     )
+    owner = owner_of(settings, identity)
+    receiver = own_receiver(runtime, settings, state, owner, identity)
     leadership = Leadership(
         store=opened.store,
-        owner=owner_of(settings, identity),
+        owner=owner,
         instance=runtime.entropy(8).hex(),
         clock=runtime.reactor,
         alone=not opened.is_shared,
@@ -123,6 +126,7 @@ def make_authority(
         identity_store=identity_store,
         identity=identity,
         issuer=issuer,
+        receiver=receiver,
         opened=opened,
         leadership=leadership,
         serving=ServingState(leadership),
@@ -159,9 +163,9 @@ def _assembled(
     writes = store_writes(p, ready)
     reloads_of_authority(p, rooms.rates, shared.reloads)
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
-    peers = make_peers(p, rooms.state_cache, role.ready, stopped_by)
+    peers = make_peers(p, rooms.state_cache, rooms.keys.roots, role.ready, stopped_by)
     control = control_service(p, rooms, listeners, queue, heads, writes)
-    admin = admin_service(p, rooms, control, role, queue)
+    admin = admin_service(p, rooms, control, role, queue, peers.distribution.admin)
     commands = admin.service()
     ListenerGates(p, peers, listeners).open(
         control,
@@ -177,7 +181,11 @@ def _assembled(
         p.runtime,
         p.settings,
         [commands],
-        p.serving.guarded(rooms.operators.admit, advice=advice_of(p.settings)),
+        p.serving.guarded(
+            rooms.operators.admit,
+            dict.fromkeys(peers.distribution.meanwhile, rooms.operators.admit_standing_by),
+            advice_of(p.settings),
+        ),
         plaintext=True,
         listener="state_dir",
     )
@@ -194,7 +202,8 @@ def _assembled(
         publisher=rooms.publisher,
         stopped_by=stopped_by,
         unsigned=rooms.unsigned,
-        issuers=rooms.issuers,
+        keys=rooms.keys,
+        register=peers.distribution.register,
         accounts=admin.accounts,
         standing=standing_sessions(p, rooms),
         requests=rooms.access.requests,
@@ -223,6 +232,7 @@ def _assembled(
             write=writes.look,
         ),
         *renewals(p, rooms, heads.writer),
+        peers.distribution.reporting,
         queue.watching,
         *heads.services(turn),
         p.keeper,
@@ -274,7 +284,7 @@ def _follower(
         beginning=state_beginning(p),
         state_cache=rooms.state_cache,
         policy=rooms.policy,
-        issuers=rooms.issuers,
+        keys=rooms.keys,
         stored=stored.set,
         stopped_by=stopped_by,
     )

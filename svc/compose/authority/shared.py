@@ -8,7 +8,6 @@ from functools import partial
 from attrs import define
 
 from svc.authority.enroll.bootstrap import Enrollment
-from svc.authority.enroll.issuers import IssuerRotation
 from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
@@ -36,7 +35,8 @@ from svc.compose.authority.access import AccessWiring, access_wiring, approved_r
 from svc.compose.authority.accounts import AccountRooms, account_rooms
 from svc.compose.authority.discovery import DiscoveryWiring, discovery_wiring
 from svc.compose.authority.identities import IdentityWiring, session_identities
-from svc.compose.authority.lifecycle import each_of, issuers_in_force
+from svc.compose.authority.keys import KeyWiring, key_wiring
+from svc.compose.authority.lifecycle import each_of
 from svc.compose.authority.parts import (
     Parts,
     engine_of,
@@ -85,7 +85,7 @@ class SharedServices:
     rates: AskRates
     refusals: RefusalRecords
     unsigned: UnsignedRows
-    issuers: IssuerRotation
+    keys: KeyWiring
 
 
 def shared_services(p: Parts) -> SharedServices:
@@ -250,5 +250,5 @@ def shared_services(p: Parts) -> SharedServices:
         rates=rates,
         refusals=refusals,
         unsigned=UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),
-        issuers=issuers_in_force(p, state_cache),
+        keys=key_wiring(p, state_cache, writer),
     )

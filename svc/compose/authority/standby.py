@@ -13,9 +13,9 @@ from collections.abc import Callable
 from attrs import define
 from twisted.logger import Logger
 
-from svc.authority.enroll.issuers import IssuerRotation
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.state.cache import ClusterStateCache
+from svc.compose.authority.keys import KeyWiring
 from svc.compose.authority.state import StateStartup
 from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
 
@@ -34,7 +34,7 @@ class Follower:
     beginning: StateStartup
     state_cache: ClusterStateCache
     policy: PolicyInForce
-    issuers: IssuerRotation
+    keys: KeyWiring
     stored: Callable[[int], object]
     stopped_by: Callable[[SvcError], object]
     _line: int = 0
@@ -68,4 +68,4 @@ class Follower:
             self._reported = ""
             self.stored(reading.stored_policy)
             await self.policy.follow(self.state_cache.state)
-            await self.issuers.follow(leads=False)
+            await self.keys.follow(leads=False)

@@ -6,11 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from attrs import frozen
 
 from svc import __version__
 from svc.authority.control import ControlService
+from svc.authority.state.cluster import ClusterState
 from svc.compose.authority.lifecycle import AuthorityRole
 from svc.compose.authority.parts import Parts
 from svc.compose.authority.shared import SharedServices
@@ -18,6 +20,7 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainRow
 from svc.model.audit.outbox import QueueCounts
 from svc.model.cluster.node import NodeState
+from svc.model.distribution import NONE_YET, in_force, newest, pending
 from svc.model.principal import Role
 from svc.proto.gate.v1 import admin_pb2 as pb
 
@@ -85,7 +88,20 @@ async def status_of(
         unsigned_count=len(unsigned),
         queued_rows=queued.rows,
         held_rows=queued.held,
+        **_distribution(rooms.state_cache.state),
     )
+
+
+def _distribution(state: ClusterState) -> dict[str, Any]:
+    """The root in force, the newest keys, what is prepared, and the pause."""
+    root, prepared = in_force(state.roots.values()), pending(state.roots.values())
+    material = newest(state.key_sets.values())
+    return {
+        "root_epoch": NONE_YET if root is None else root.epoch,
+        "material_revision": 0 if material is None else material.revision,
+        "prepared_root": NONE_YET if prepared is None else prepared.epoch,
+        "rotation_paused": state.pause is not None,
+    }
 
 
 def _event_of(row: ChainRow) -> tuple[str, int]:

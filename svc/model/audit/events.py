@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit.record import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.policy.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 12
+CATALOGUE_VERSION = 13
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+\Z")
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
@@ -75,6 +75,10 @@ DETAILS: Mapping[str, Field] = _by_name(
     _number("asked_uses", "how many sessions access was asked for; absent: any number"),
     _personal("text_sha256", "SHA-256, in hex, of the exact text that an approval is for"),
     _public("ends_at", "when it ends"),
+    _number("epoch", "epoch of the distribution root concerned"),
+    _number("material_revision", "revision of the key set concerned"),
+    _texts("owners", "names of the Authorities concerned"),
+    _public("asked_by", "the operator who asked, on the host of the Authority that passed it on"),
     _number("count", "how many"),
     _number("duration_ms", "how long it lasted, in milliseconds"),
     _public("document_sha256", "SHA-256 of the document that an approver was shown"),
@@ -617,23 +621,53 @@ EPOCH_ACTIVATE = _event(
     "an epoch came into force",
     "generation previous_digest row_digest local_uid",
 )
+_ROOT = "epoch material_revision owners row_digest local_uid"
 ROOT_PREPARE = _event(
     "SVC3020I",
     "root.prepare",
-    "a new cluster root was prepared",
-    "certificate_sha256 key_digest row_digest",
+    "a distribution root was prepared, and sealed to each owner",
+    _ROOT,
 )
-ROOT_ACK = _event("SVC3021I", "root.ack", "a node accepted the new root", "certificate_sha256 role")
+ROOT_ACK = _event(
+    "SVC3021I",
+    "root.ack",
+    "an owner acknowledged, with its signature, that it has the prepared root",
+    f"{_ROOT} asked_by",
+)
 ROOT_ACTIVATE = _event(
-    "SVC3022I", "root.activate", "the new root came into force", "certificate_sha256 row_digest"
+    "SVC3022I", "root.activate", "the prepared distribution root came into force", _ROOT
 )
 ROOT_CANCEL = _event(
-    "SVC3023I", "root.cancel", "the new root was cancelled", "certificate_sha256 row_digest"
+    "SVC3023I", "root.cancel", "an owner cancelled the prepared root", f"{_ROOT} asked_by"
+)
+ROOT_OWNER = _event(
+    "SVC3025I",
+    "root.owner",
+    "an Authority registered its receiver credential",
+    "owners key_digest row_digest",
+)
+ROOT_WITHDRAW = _event(
+    "SVC3026I",
+    "root.withdraw",
+    "an Authority was withdrawn: no further root is sealed to it",
+    "owners row_digest local_uid",
+)
+KEY_SET_ENTER = _event(
+    "SVC3027I",
+    "keyset.enter",
+    "the keys that the leader has loaded are a new revision, or are distributed now",
+    "epoch material_revision key_digest row_digest",
+)
+ROTATION_PAUSE = _event(
+    "SVC3028I", "rotation.pause", "rotation of keys and CAs was paused", "note row_digest local_uid"
+)
+ROTATION_RESUME = _event(
+    "SVC3029I", "rotation.resume", "rotation of keys and CAs was resumed", "row_digest local_uid"
 )
 CA_ACTIVATE = _event(
     "SVC3024I",
     "ca.activate",
-    "a revision of an issuing CA came into force",
+    "a revision of an issuing CA, or of a key that targets trust, came into force",
     "key_purpose generation certificate_sha256 row_digest",
 )
 RESOURCE_ADD = _event(

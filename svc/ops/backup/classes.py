@@ -54,9 +54,9 @@ CLASSES: tuple[BackupClass, ...] = (
     _class("snapshot-cache", r"snapshot/.*", ABSENT),
     _class("recording-buffers", r"recordings?/.*", ABSENT),
     _class("activation-state", None, IN_STORE),
-    _class("distribution-root", None, NONE),
+    _class("distribution-root", r"distribution/.*", ABSENT),
     _class("install-journal", None, NONE),
-    _class("receiver-credential", r"receiver\.key", NONE),
+    _class("receiver-credential", r"receiver\.key", ABSENT),
     _class("service-definitions", None, NONE),
     _class("state", r".*", ABSENT),
 )

@@ -42,6 +42,7 @@ from svc.ops.backup.place import (
 )
 from svc.ops.verify.rows import checked_rows
 from svc.pki import files
+from svc.pki.receiver import RECEIVER_FILE, ReceiverOfAnother, read_receiver
 from svc.runtime import durable
 from svc.runtime.state_directory import StateDirectory
 
@@ -157,6 +158,7 @@ class RestoreRun:
         shutil.rmtree(self._staged, ignore_errors=True)
         files.make_private_directory(self._staged)
         material = BackupCheck(self.backup, self.entropy).unpacked(lambda file: self._staged)
+        self._require_same_owner(within, material)
         self._require_apart()
         self.crash_point("unpacked")
         witnesses, beyond = self._known_heads(material)
@@ -185,6 +187,25 @@ class RestoreRun:
     def _request_file(self, within: str) -> StartupRequestFile[RestoreRequest]:
         """Where the next start finds that it is to go on from an older store."""
         return restore_request_file(self._staged / within / "anchor" / RESTORE_REQUEST)
+
+    def _require_same_owner(self, within: str, material: AuthorityFiles) -> None:
+        """Refuse to bring the receiver credential of one Authority to another one.
+
+        Raises:
+            ReceiverOfAnother: naming both.
+        """
+        path, cluster = self._staged / within / RECEIVER_FILE, self.backup.manifest.stamp.cluster
+        if not path.exists():
+            return
+        owner = read_receiver(path, cluster, os.geteuid()).owner
+        wanted = self.place.settings.authority.name or material.authority
+        if owner not in (wanted, material.authority):
+            raise ReceiverOfAnother(
+                RECEIVER_FILE,
+                f"the backup has the receiver credential of {owner}, and the configuration is that "
+                f"of {wanted}; restore it where {owner} was, with authority.name = "
+                f'"{owner}"; a further Authority is made with a copy of keys/ alone',
+            )
 
     def _require_apart(self) -> None:
         """Refuse a file that would come to lie over the store that the configuration names."""

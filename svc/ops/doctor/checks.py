@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from svc.ops.doctor import audit, cluster, config, identity, network, policy, service, store
+from svc.ops.doctor import (
+    audit,
+    cluster,
+    config,
+    identity,
+    network,
+    policy,
+    roots,
+    service,
+    store,
+)
 from svc.ops.doctor.check import Check
 
 CHECKS: tuple[Check, ...] = (
@@ -12,9 +22,11 @@ CHECKS: tuple[Check, ...] = (
     *store.CHECKS,
     *audit.CHECKS,
     *identity.CHECKS,
+    *roots.OWN,
     *network.CHECKS,
     *service.CHECKS,
     *cluster.CHECKS,
+    *roots.CHECKS,
     *policy.CHECKS,
 )
 IDS = tuple(check.id for check in CHECKS)

@@ -15,6 +15,7 @@ from svc.model.cluster.node import Node, NodeState
 from svc.model.cluster.onward import ends_at_connector
 from svc.model.cluster.registration import GATE_NOT_OFFERED, GATED_KINDS, HIGHEST, SSH_GATE
 from svc.model.cluster.resource import Resource
+from svc.model.distribution import RotationPause
 from svc.model.doctor import Finding, fail, info, ok, warn
 from svc.ops.doctor.check import Check
 from svc.ops.doctor.context import ROLES, CheckContext
@@ -39,7 +40,16 @@ def _root(context: CheckContext) -> Iterator[Finding]:
 
 
 def _rotation(context: CheckContext) -> Iterator[Finding]:
-    revisions = context.store.look("doctor keys", lambda tx: tx.keyrings.all())
+    def look(tx: ITransaction) -> tuple[tuple[KeyRevision, ...], tuple[RotationPause, ...]]:
+        return tx.keyrings.all(), tx.keyrings.pauses()
+
+    revisions, pauses = context.store.look("doctor keys", look)
+    for paused in pauses:
+        if paused.is_paused:
+            yield info(
+                f"rotation of keys and CAs is paused by {paused.by}",
+                "to go on: svc authority ca rotation resume",
+            )
     prepared = [one for one in revisions if one.state is KeyState.PREPARED]
     for one in prepared:
         yield info(

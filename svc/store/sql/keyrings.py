@@ -8,7 +8,8 @@ from zope.interface import implementer
 from svc.errors import NoSuchRow
 from svc.interfaces.facets import IKeyrings
 from svc.model.cluster.key_revision import KeyRevision, KeyState
-from svc.store.sql.columns import RowColumns
+from svc.model.distribution import RotationPause
+from svc.store.sql.columns import RowColumns, RowInsert
 from svc.store.sql.statements import Statements
 
 _REVISIONS = RowColumns(
@@ -16,6 +17,15 @@ _REVISIONS = RowColumns(
     "key_revisions",
     "kind, revision, certificate, state, since",
     state=KeyState,
+)
+_PAUSES = RowColumns(
+    RotationPause, "rotation_pauses", "id, is_paused, since, by, reason", is_paused=bool
+)
+_PAUSE = RowInsert(
+    "rotation_pauses",
+    _PAUSES.listed,
+    rest="ON CONFLICT (id) DO UPDATE SET is_paused = excluded.is_paused,"
+    " since = excluded.since, by = excluded.by, reason = excluded.reason",
 )
 
 
@@ -69,3 +79,9 @@ class Keyrings:
 
     def all(self) -> tuple[KeyRevision, ...]:
         return _REVISIONS.all(self._db, "ORDER BY kind, revision")
+
+    def pauses(self) -> tuple[RotationPause, ...]:
+        return _PAUSES.all(self._db, "ORDER BY id")
+
+    def pause(self, pause: RotationPause) -> None:
+        _PAUSE(self._db, pause)

@@ -29,6 +29,7 @@ from svc.store.sql.outbox import Outbox
 from svc.store.sql.people import People, PeopleChanges
 from svc.store.sql.policies import Policies
 from svc.store.sql.proposals import PolicyApprovals, Proposals
+from svc.store.sql.roots import Roots
 from svc.store.sql.schema import Schema
 from svc.store.sql.secrets import Secrets
 from svc.store.sql.sessions import Sessions
@@ -87,7 +88,7 @@ class Transaction:
         self.audit = AuditLog(db=db, chain_hash=chain_hash, memory=head, appended=appended)
         self.repair = LogRepair(db, head)
         self.heads = Heads(db)
-        self.keyrings = Keyrings(db)
+        self.keyrings, self.roots = Keyrings(db), Roots(db)
         self.state = StateLog(db)
         self.outbox = Outbox(db)
         self.spools = Spools(db)

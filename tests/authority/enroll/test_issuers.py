@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,23 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.state.in_force import StateLedger
-from svc.authority.enroll.issuers import IssuerRotation, in_force
+from svc.authority.enroll.issuers import IssuerRotation
+from svc.authority.enroll.revisions import OUTSIDE, OutsideKeyRevisions, in_force
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.tables import rows_now
 from svc.errors import ConfigError
+from svc.model.distribution import RotationPause
 from svc.pki.audit_signatures import origin_verifier
 from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import IssuingAuthority
-from svc.pki.keyring import create_cluster, load_issuer, load_keys, renew_issuer
+from svc.pki.keyring import (
+    create_cluster,
+    load_issuer,
+    load_keys,
+    newer_purpose,
+    renew_issuer,
+    renew_purpose,
+)
 from svc.pki.profile import DAY
 from svc.runtime.threads import inline
 from tests.authority.house import House, value_of
@@ -45,6 +55,28 @@ class Place:
             in_thread=inline,
             is_stale=self.stale.__setitem__,
         )
+
+        self.outside = OutsideKeyRevisions(
+            keys=self.issuer.keys,
+            state_cache=self.state_cache,
+            store=house.store,
+            recorder=evolve(house.recorder, ledger=ledger),
+            now=house.now,
+            is_stale=self.stale.__setitem__,
+        )
+
+    def follow_outside(self, leads: bool) -> None:
+        """One pass over the keys that targets trust; newer ones are loaded first."""
+        for word in OUTSIDE:
+            used = self.issuer.keys.purposes[word]
+            with contextlib.suppress(ConfigError):
+                newer = newer_purpose(
+                    self.keys, used, self.root, self.house.now, self.house.entropy
+                )
+                if newer is not None:
+                    self.issuer.keys.take(newer)
+        value_of(self.state_cache.reload())
+        value_of(self.outside.follow(leads=leads))
 
     def load(self, kind: str) -> IssuingAuthority:
         """From the disk."""
@@ -79,6 +111,7 @@ class IssuerTests(SynchronousTestCase):
         self.leader = Place(self.house, keys, self.house.ledger)
         verify = origin_verifier(self.house.world.keys.root_der, CLUSTER)
         self.other = Place(self.house, copy, StateLedger(verify))
+        self.places = (self.leader, self.other)
         self.pass_of_both()
 
     def copy(self, source: Path, target: Path) -> None:
@@ -128,6 +161,42 @@ class IssuerTests(SynchronousTestCase):
         self.pass_of_both()
         self.assertEqual(self.other.stale, {"transport": False, "spiffe": False})
         self.assertEqual(self.other.signs_by("spiffe"), new)
+
+    @proves("G-MET-45", "G-ROLE-07")
+    def test_keys_that_targets_trust(self) -> None:
+        """Those of tokens and of SSH certificates have revisions, and are stale likewise."""
+
+        def both() -> list[dict[str, bool]]:
+            self.leader.follow_outside(leads=True)
+            self.other.follow_outside(leads=False)
+            return [{word: one.stale[word] for word in OUTSIDE} for one in self.places]
+
+        fresh = {"jwt": False, "onward-ssh": False}
+        self.assertEqual(both(), [fresh, fresh])
+        self.assertEqual(both(), [fresh, fresh])
+        self.house.clock.advance(DAY)
+        renew_purpose(self.leader.keys, "jwt", self.house.now, self.house.entropy)
+        self.assertEqual(both(), [fresh, {**fresh, "jwt": True}])
+        self.assertEqual(self.in_force("jwt").revision, 2)
+        self.copy(self.leader.keys, self.other.keys)
+        (self.other.keys / "jwt.key").chmod(0o644)
+        self.assertEqual(both(), [fresh, {**fresh, "jwt": True}])
+        (self.other.keys / "jwt.key").chmod(0o600)
+        self.assertEqual(both(), [fresh, fresh])
+
+    @proves("U-PHA-03", "U-NOTE-14")
+    def test_paused(self) -> None:
+        """While rotation is paused no newer CA comes into force; the one before stays in use."""
+        old = self.leader.signs_by("spiffe")
+        pause = RotationPause(is_paused=True, since=1.0, by="local:0")
+        self.house.run(lambda tx: tx.keyrings.pause(pause))
+        new = self.leader.renew("spiffe")
+        self.pass_of_both()
+        self.assertEqual(self.in_force("spiffe").certificate, old)
+        self.assertEqual(self.leader.signs_by("spiffe"), old)
+        self.house.run(lambda tx: tx.keyrings.pause(evolve(pause, is_paused=False)))
+        self.pass_of_both()
+        self.assertEqual(self.leader.signs_by("spiffe"), new)
 
     @proves("X-50")
     def test_age_is_not_staleness(self) -> None:

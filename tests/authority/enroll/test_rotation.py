@@ -32,6 +32,7 @@ from svc.store.sqlite.memory import memory_store
 from tests.authority.house import House, refusal_of, value_of
 from tests.pki.support import CLUSTER
 from tests.support.nothing import nothing, nothing_later
+from tests.support.proof import proves
 
 
 class PurposeTests(SynchronousTestCase):
@@ -68,6 +69,7 @@ class PurposeTests(SynchronousTestCase):
             on_unsigned=nothing,
         )
         value_of(self.heads.start())
+        self.is_paused = False
         self.ends: dict[str, float] = {}
         self.stale: dict[str, bool] = {}
         self.taken: list[str] = []
@@ -83,6 +85,7 @@ class PurposeTests(SynchronousTestCase):
             taken=self.took,
             is_stale=self.stale.__setitem__,
             ends_in=self.ends.__setitem__,
+            is_paused=lambda: self.is_paused,
         )
 
     def load(self, used: PurposeKey) -> PurposeKey | None:
@@ -138,6 +141,20 @@ class PurposeTests(SynchronousTestCase):
             self.house.clock.advance(4 * DAY)
         self.assertEqual(sorted(self.taken), sorted([*PURPOSES] * 3))
         self.assertEqual(self.check_log(), 2 * len(days))
+
+    @proves("U-PHA-03", "U-OPEN-18")
+    def test_paused(self) -> None:
+        """While rotation is paused a newer key is not loaded, and ends are told all the same."""
+        self.is_paused = True
+        self.house.clock.advance(80 * DAY)
+        self.renew("grant")
+        with capturedLogs() as said:
+            self.follow()
+        self.assertEqual(self.taken, [])
+        self.assertIn("grant", {one.get("key") for one in said})
+        self.is_paused = False
+        self.follow()
+        self.assertEqual(self.taken, ["grant"])
 
     def test_never_renewed(self) -> None:
         """Past its end a key signs nothing that could never be verified, until there is another."""

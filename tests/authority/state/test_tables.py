@@ -21,6 +21,15 @@ from svc.model.cluster.person import IssuedCertificate
 from svc.model.cluster.registration import Epoch
 from svc.model.cluster.scope import DiscoveryScope
 from svc.model.cluster.sign_in import IdentityLink, SignIn
+from svc.model.distribution import (
+    DistributionRoot,
+    KeySet,
+    OwnerState,
+    RootOwner,
+    RootShare,
+    RootState,
+    RotationPause,
+)
 from svc.model.policy.approval import ApprovalDecision
 from svc.model.policy.proposal import Proposal, ProposalDecision
 from svc.model.policy.requested import KeptApproval, RequestedAccess
@@ -68,8 +77,29 @@ def _fill(tx: ITransaction) -> None:
     tx.sign_ins.put(sign_in)
     tx.epochs.activate(Epoch(name="ssh_gate", epoch=1, activated_at=1.0, activated_by="local:0"))
     tx.scopes.put(DiscoveryScope(name="lab", kinds=("tcp",), set_by="local:0"))
+    _fill_roots(tx)
     _propose(tx)
     _fill_requests(tx)
+
+
+def _fill_roots(tx: ITransaction) -> None:
+    key = b"k" * 32
+    tx.roots.put_key_set(KeySet(revision=1, digest=key, since=1.0))
+    root = DistributionRoot(
+        epoch=1, digest=key, material_revision=1, state=RootState.PREPARED, prepared_at=1.0
+    )
+    tx.roots.put_root(root)
+    owner = RootOwner(
+        owner="a1",
+        node_id="n1",
+        receiver_key=key,
+        sealing_key=key,
+        state=OwnerState.RETAINED,
+        since=1.0,
+    )
+    tx.roots.put_owner(owner)
+    tx.roots.put_share(RootShare(1, "a1", b"sealed"))
+    tx.keyrings.pause(RotationPause(is_paused=True, since=1.0, by="local:0"))
 
 
 def _fill_requests(tx: ITransaction) -> None:
@@ -200,7 +230,7 @@ class TableTests(SynchronousTestCase):
                     self.assertEqual(table.now(tx, row_id), table.entry_of(row))
             for table, absent in zip(
                 PROTECTED,
-                ("x",) * 7 + (b"x",) + ("x",) * 6 + (b"x", "x", "x", "x", 99, "x", "x:y"),
+                ("x",) * 7 + (b"x",) + ("x",) * 6 + (b"x", *["x"] * 8, 99, "x", "x:y"),
                 strict=True,
             ):
                 self.assertIsNone(table.now(tx, absent).digest)

@@ -342,6 +342,8 @@ class StatusTests(TerminalTests):
             "connectors       2\n"
             "open sessions    4\n"
             "audit queue      7 rows waiting (2 held)\n"
+            "root             epoch 1, material revision 4, preparation: epoch 2\n"
+            "rotation         paused\n"
             "served           3 of 5 resources\n"
             "\n"
             "CONNECTOR  CONNECTED  SERVED\n"

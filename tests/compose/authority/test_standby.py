@@ -20,11 +20,11 @@ from tests.authority.house import KINDS, POLICY, WORDS, House
 from tests.pki.support import CLUSTER
 
 
-class Issuers:
-    """Nothing of the issuing CAs is followed here."""
+class Keys:
+    """Nothing of the keys is followed here."""
 
     async def follow(self, *, leads: bool) -> None:
-        """As :class:`svc.authority.enroll.issuers.IssuerRotation`."""
+        """As :class:`svc.compose.authority.keys.KeyWiring`."""
 
 
 class FollowerTests(SynchronousTestCase):
@@ -46,12 +46,12 @@ class FollowerTests(SynchronousTestCase):
             in_thread=lambda call: succeed(call()),
             in_force=self.in_force,
         )
-        issuers: Any = Issuers()
+        keys: Any = Keys()
         self.follower = Follower(
             beginning=beginning,
             state_cache=self.state_cache,
             policy=self.policy,
-            issuers=issuers,
+            keys=keys,
             stored=self.stored.append,
             stopped_by=self.fail,
         )

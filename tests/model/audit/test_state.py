@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
-from svc.model.audit.catalog_rows import resource_entry
+from svc.model.audit.rows.catalog import resource_entry
 from svc.model.audit.state import (
     StateChange,
     StateEntry,

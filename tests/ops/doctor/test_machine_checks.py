@@ -29,6 +29,7 @@ from svc.ops.doctor.checks import CHECKS
 from svc.ops.doctor.probes import is_running
 from svc.ops.doctor.run import examine
 from svc.ops.doctor.service import first_word
+from svc.pki.receiver import load_receiver
 from svc.runtime.state_directory import StateDirectory
 from svc.setup.units.unit import command_line
 from tests.ops.doctor.ended import NODES, PERSON, CopyCase
@@ -80,6 +81,17 @@ class IdentityTests(CopyCase):
         self.assert_found("connector", "identity.leaf", "fail", "expired", "join again")
         self.copy.at = now - DAY
         self.assert_found("connector", "identity.leaf", "fail", "begins at", "clock")
+
+    @proves("U-NOTE-04")
+    def test_receiver(self) -> None:
+        """The Authority's own; another owner's; none yet."""
+        self.assert_ok("authority", "identity.receiver", "the receiver credential of")
+        state = self.copy.state("authority")
+        cluster = self.copy.settings("authority").cluster
+        (state / "receiver.key").unlink()
+        self.assert_found("authority", "identity.receiver", "info", "at its next start")
+        load_receiver(state, cluster, "a2", self.copy.at)
+        self.assert_found("authority", "identity.receiver", "fail", "a2", "it was copied")
 
     @proves("U-BAK-07")
     def test_leaf_of_an_authority(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.store.migrations.case import (
     APPROVAL_BY,
     APPROVER,
-    AUTHORITY,
     DRAFT,
     H2,
     NODE,
@@ -291,7 +290,7 @@ KEYS = {
         good=ahead("root_epochs"),
         refused=[
             {"epoch": 0},
-            {"certificate_sha256": SHORT},
+            {"digest": SHORT},
             {"material_revision": 0},
             {"state": "lost"},
             {"state": "active"},
@@ -308,16 +307,27 @@ KEYS = {
         found_by="SELECT epoch FROM root_epochs WHERE state = 'active'",
     ),
     "root_owners": Case(
-        before=[AUTHORITY],
         good=ahead("root_owners"),
-        refused=[{"node_id": "ghost"}, {"receiver_key": SHORT}, {"state": "lost"}],
+        refused=[
+            {"receiver_key": SHORT},
+            {"sealing_key": SHORT},
+            {"sealing_key": None},
+            {"receiver_key": None, "sealing_key": None},
+            {"state": "lost"},
+        ],
         clash=[{"receiver_key": H2}, {"owner": "authority2"}],
         beside=[{"owner": "authority2", "receiver_key": H2}],
     ),
     "root_acks": Case(
-        before=[AUTHORITY, ahead("root_epochs"), ahead("root_owners")],
+        before=[ahead("root_epochs"), ahead("root_owners")],
         good=ahead("root_acks"),
-        refused=[{"epoch": 2}, {"owner": "ghost"}, {"digest": SHORT}, {"signature": b""}],
+        refused=[
+            {"epoch": 2},
+            {"owner": "ghost"},
+            {"share": b""},
+            {"signature": b""},
+            {"signature": None},
+        ],
         clash=[{"signature": b"another"}],
     ),
     "crl_numbers": Case(

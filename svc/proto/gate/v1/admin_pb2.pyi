@@ -1,5 +1,6 @@
 from svc.proto.gate.v1 import policy_change_pb2 as _policy_change_pb2
 from svc.proto.gate.v1 import recording_pb2 as _recording_pb2
+from svc.proto.gate.v1 import root_pb2 as _root_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -13,7 +14,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("version", "cluster", "authority_id", "policy_version", "catalog_version", "audit_seq", "audit_head", "connectors", "proxies", "open_sessions", "not_ready", "ca_pin", "state_seq", "unsigned", "unsigned_count", "queued_rows", "held_rows", "leader", "store_level", "store_count", "last_event", "last_event_at", "serving")
+    __slots__ = ("version", "cluster", "authority_id", "policy_version", "catalog_version", "audit_seq", "audit_head", "connectors", "proxies", "open_sessions", "not_ready", "ca_pin", "state_seq", "unsigned", "unsigned_count", "queued_rows", "held_rows", "leader", "store_level", "store_count", "last_event", "last_event_at", "serving", "root_epoch", "material_revision", "prepared_root", "rotation_paused")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     AUTHORITY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +38,10 @@ class StatusResponse(_message.Message):
     LAST_EVENT_FIELD_NUMBER: _ClassVar[int]
     LAST_EVENT_AT_FIELD_NUMBER: _ClassVar[int]
     SERVING_FIELD_NUMBER: _ClassVar[int]
+    ROOT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    MATERIAL_REVISION_FIELD_NUMBER: _ClassVar[int]
+    PREPARED_ROOT_FIELD_NUMBER: _ClassVar[int]
+    ROTATION_PAUSED_FIELD_NUMBER: _ClassVar[int]
     version: str
     cluster: str
     authority_id: str
@@ -60,7 +65,11 @@ class StatusResponse(_message.Message):
     last_event: str
     last_event_at: int
     serving: _containers.RepeatedCompositeFieldContainer[ServingRow]
-    def __init__(self, version: _Optional[str] = ..., cluster: _Optional[str] = ..., authority_id: _Optional[str] = ..., policy_version: _Optional[int] = ..., catalog_version: _Optional[int] = ..., audit_seq: _Optional[int] = ..., audit_head: _Optional[str] = ..., connectors: _Optional[int] = ..., proxies: _Optional[int] = ..., open_sessions: _Optional[int] = ..., not_ready: _Optional[_Iterable[str]] = ..., ca_pin: _Optional[str] = ..., state_seq: _Optional[int] = ..., unsigned: _Optional[_Iterable[str]] = ..., unsigned_count: _Optional[int] = ..., queued_rows: _Optional[int] = ..., held_rows: _Optional[int] = ..., leader: _Optional[str] = ..., store_level: _Optional[str] = ..., store_count: _Optional[int] = ..., last_event: _Optional[str] = ..., last_event_at: _Optional[int] = ..., serving: _Optional[_Iterable[_Union[ServingRow, _Mapping]]] = ...) -> None: ...
+    root_epoch: int
+    material_revision: int
+    prepared_root: int
+    rotation_paused: bool
+    def __init__(self, version: _Optional[str] = ..., cluster: _Optional[str] = ..., authority_id: _Optional[str] = ..., policy_version: _Optional[int] = ..., catalog_version: _Optional[int] = ..., audit_seq: _Optional[int] = ..., audit_head: _Optional[str] = ..., connectors: _Optional[int] = ..., proxies: _Optional[int] = ..., open_sessions: _Optional[int] = ..., not_ready: _Optional[_Iterable[str]] = ..., ca_pin: _Optional[str] = ..., state_seq: _Optional[int] = ..., unsigned: _Optional[_Iterable[str]] = ..., unsigned_count: _Optional[int] = ..., queued_rows: _Optional[int] = ..., held_rows: _Optional[int] = ..., leader: _Optional[str] = ..., store_level: _Optional[str] = ..., store_count: _Optional[int] = ..., last_event: _Optional[str] = ..., last_event_at: _Optional[int] = ..., serving: _Optional[_Iterable[_Union[ServingRow, _Mapping]]] = ..., root_epoch: _Optional[int] = ..., material_revision: _Optional[int] = ..., prepared_root: _Optional[int] = ..., rotation_paused: _Optional[bool] = ...) -> None: ...
 
 class ServingRow(_message.Message):
     __slots__ = ("node_id", "node_name", "connected", "resources", "resources_served")

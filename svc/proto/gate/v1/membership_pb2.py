@@ -23,26 +23,27 @@ _sym_db = _symbol_database.Default()
 
 
 from svc.proto.gate.v1 import control_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_control__pb2
+from svc.proto.gate.v1 import root_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_root__pb2
 from svc.proto.gate.v1 import tunnel_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_tunnel__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"svc/proto/gate/v1/membership.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/control.proto\x1a\x1esvc/proto/gate/v1/tunnel.proto\"\x0f\n\rLeaderRequest\"T\n\x0eLeaderResponse\x12\r\n\x05leads\x18\x01 \x01(\x08\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06leader\x18\x03 \x01(\t\x12\x14\n\x0c\x61uthority_id\x18\x04 \x01(\t\"\\\n\x0e\x46orwardRequest\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x0f\n\x07request\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\x12\x0c\n\x04host\x18\x04 \x01(\t\x12\x0c\n\x04port\x18\x05 \x01(\r\"#\n\x0f\x46orwardResponse\x12\x10\n\x08response\x18\x01 \x01(\x0c\x32\x87\x01\n\nMembership\x12\x39\n\x06Leader\x12\x16.gate.v1.LeaderRequest\x1a\x17.gate.v1.LeaderResponse\x12>\n\x0cReportHealth\x12\x16.gate.v1.HealthReports\x1a\x16.gate.v1.HealthReceipt2D\n\x07\x46orward\x12\x39\n\x04\x43\x61ll\x12\x17.gate.v1.ForwardRequest\x1a\x18.gate.v1.ForwardResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"svc/proto/gate/v1/membership.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/control.proto\x1a\x1csvc/proto/gate/v1/root.proto\x1a\x1esvc/proto/gate/v1/tunnel.proto\"\x0f\n\rLeaderRequest\"T\n\x0eLeaderResponse\x12\r\n\x05leads\x18\x01 \x01(\x08\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06leader\x18\x03 \x01(\t\x12\x14\n\x0c\x61uthority_id\x18\x04 \x01(\t\"\\\n\x0e\x46orwardRequest\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x0f\n\x07request\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\x12\x0c\n\x04host\x18\x04 \x01(\t\x12\x0c\n\x04port\x18\x05 \x01(\r\"#\n\x0f\x46orwardResponse\x12\x10\n\x08response\x18\x01 \x01(\x0c\x32\x8b\x02\n\nMembership\x12\x39\n\x06Leader\x12\x16.gate.v1.LeaderRequest\x1a\x17.gate.v1.LeaderResponse\x12>\n\x0cReportHealth\x12\x16.gate.v1.HealthReports\x1a\x16.gate.v1.HealthReceipt\x12\x45\n\x10RegisterReceiver\x12\x17.gate.v1.ReceiverReport\x1a\x18.gate.v1.ReceiverReceipt\x12;\n\x0cTakeRootWord\x12\x11.gate.v1.RootWord\x1a\x18.gate.v1.RootWordReceipt2D\n\x07\x46orward\x12\x39\n\x04\x43\x61ll\x12\x17.gate.v1.ForwardRequest\x1a\x18.gate.v1.ForwardResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'svc.proto.gate.v1.membership_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LEADERREQUEST']._serialized_start=112
-  _globals['_LEADERREQUEST']._serialized_end=127
-  _globals['_LEADERRESPONSE']._serialized_start=129
-  _globals['_LEADERRESPONSE']._serialized_end=213
-  _globals['_FORWARDREQUEST']._serialized_start=215
-  _globals['_FORWARDREQUEST']._serialized_end=307
-  _globals['_FORWARDRESPONSE']._serialized_start=309
-  _globals['_FORWARDRESPONSE']._serialized_end=344
-  _globals['_MEMBERSHIP']._serialized_start=347
-  _globals['_MEMBERSHIP']._serialized_end=482
-  _globals['_FORWARD']._serialized_start=484
-  _globals['_FORWARD']._serialized_end=552
+  _globals['_LEADERREQUEST']._serialized_start=142
+  _globals['_LEADERREQUEST']._serialized_end=157
+  _globals['_LEADERRESPONSE']._serialized_start=159
+  _globals['_LEADERRESPONSE']._serialized_end=243
+  _globals['_FORWARDREQUEST']._serialized_start=245
+  _globals['_FORWARDREQUEST']._serialized_end=337
+  _globals['_FORWARDRESPONSE']._serialized_start=339
+  _globals['_FORWARDRESPONSE']._serialized_end=374
+  _globals['_MEMBERSHIP']._serialized_start=377
+  _globals['_MEMBERSHIP']._serialized_end=644
+  _globals['_FORWARD']._serialized_start=646
+  _globals['_FORWARD']._serialized_end=714
 # @@protoc_insertion_point(module_scope)

@@ -1,4 +1,5 @@
 from svc.proto.gate.v1 import control_pb2 as _control_pb2
+from svc.proto.gate.v1 import root_pb2 as _root_pb2
 from svc.proto.gate.v1 import tunnel_pb2 as _tunnel_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor

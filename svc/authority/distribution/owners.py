@@ -1,0 +1,216 @@
+"""The Authorities that roots are sealed to: each registers its own receiver credential."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from hashlib import sha256
+
+from attrs import define, evolve, field
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from twisted.logger import Logger
+
+from svc.audit.state.key_tables import ROOT_OWNERS
+from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.recorder import node
+from svc.authority.state.writer import StateWriter
+from svc.errors import Fault, LeaseLost, SvcError, Unavailable
+from svc.interfaces.store import ITransaction
+from svc.messages.forward import ReceiverReport
+from svc.model.audit.events import ROOT_OWNER
+from svc.model.distribution import OwnerState, RootOwner
+from svc.model.signing import Purpose, sign, verify
+from svc.pki.receiver import ReceiverCredential, registration_text
+
+COPIED, REPLACED = "receiver_copied", "receiver_replaced"
+_log = Logger(namespace="svc_authority")
+
+
+@define
+class ReceiverRegistry:
+    """Takes what Authorities register; used by the one that leads."""
+
+    cluster: str
+    writer: StateWriter
+
+    async def take(self, report: ReceiverReport, node_id: str) -> None:
+        """Enter a credential, and what keys its Authority has loaded; nothing if both are known.
+
+        Args:
+            node_id: Of the Authority, by its certificate.
+
+        Raises:
+            BadSignature: whoever registers it does not have the key.
+            SvcError: ``receiver_copied``: another owner has it; ``receiver_replaced``: this owner
+                has another one.
+        """
+        text = registration_text(
+            self.cluster, report.owner, report.receiver_key, report.sealing_key
+        )
+        key = ed25519.Ed25519PublicKey.from_public_bytes(report.receiver_key)
+        verify(key, Purpose.RECEIVER, text, report.signature)
+        if is_registered(self.writer.cache, report, node_id):
+            return
+        await self.writer.change("register a receiver", lambda tx: self._enter(tx, report, node_id))
+
+    def _enter(self, tx: ITransaction, report: ReceiverReport, node_id: str) -> None:
+        owners = self.writer.rows(tx).every(ROOT_OWNERS)
+        for other in owners.values():
+            if other.receiver_key == report.receiver_key and other.owner != report.owner:
+                raise _copied(report.owner, other.owner)
+        known = owners.get(report.owner)
+        if known is not None and known.receiver_key == report.receiver_key:
+            if known.node_id == node_id:
+                # What is loaded is not signed: it decides nothing, and changes at each renewal.
+                tx.roots.put_owner(evolve(known, key_set=report.key_set))
+                return
+        elif known is not None and known.state is OwnerState.RETAINED:
+            raise _replaced(report.owner)
+        entered = RootOwner(
+            owner=report.owner,
+            node_id=node_id,
+            receiver_key=report.receiver_key,
+            sealing_key=report.sealing_key,
+            state=_state(known, report),
+            since=self.writer.now(),
+            key_set=report.key_set,
+        )
+        changed = [entered, *self._renamed(owners.values(), entered)]
+        for one in changed:
+            tx.roots.put_owner(one)
+        self.writer.append(
+            tx,
+            ROOT_OWNER,
+            node(node_id),
+            node_id=node_id,
+            details={
+                "owners": [one.owner for one in changed],
+                "key_digest": sha256(report.receiver_key).hexdigest(),
+            },
+            state=[ROOT_OWNERS.now(tx, one.owner) for one in changed],
+        )
+
+    def _renamed(self, owners: Iterable[RootOwner], entered: RootOwner) -> list[RootOwner]:
+        """What the same Authority registered under the name that it had before."""
+        return [
+            evolve(one, state=OwnerState.WITHDRAWN, since=entered.since)
+            for one in owners
+            if one.node_id == entered.node_id
+            and one.owner != entered.owner
+            and one.state is OwnerState.RETAINED
+        ]
+
+
+@define
+class ReceiverReporting:
+    """Registers this Authority's credential, until the cluster's state has it.
+
+    Attributes:
+        loaded: Digest of the keys that this process has loaded.
+        deliver: Brings a report to the leader, which may be this Authority; raises SvcError.
+        stopped_by: Told that the credential is another owner's: the process ends.
+    """
+
+    cluster: str
+    credential: ReceiverCredential
+    node_id: str
+    state_cache: ClusterStateCache
+    loaded: Callable[[], bytes]
+    deliver: Callable[[ReceiverReport], Awaitable[object]]
+    stopped_by: Callable[[SvcError], object]
+    _own: ReceiverReport = field(init=False)
+    _told: ReceiverReport | None = field(default=None, init=False)
+    _refused: str = field(default="", init=False)
+
+    @_own.default
+    def _signed_once(self) -> ReceiverReport:
+        own = self.credential
+        receiver_key, sealing_key = own.receiver_key, own.sealing_key
+        text = registration_text(self.cluster, own.owner, receiver_key, sealing_key)
+        return ReceiverReport(
+            owner=own.owner,
+            receiver_key=receiver_key,
+            sealing_key=sealing_key,
+            signature=sign(own.key, Purpose.RECEIVER, text),
+            key_set=b"",
+        )
+
+    async def look(self) -> None:
+        """One pass; what keeps it from its end is logged once, and the next one tries again."""
+        report = self._report()
+        if report == self._told or is_registered(self.state_cache, report, self.node_id):
+            return
+        try:
+            await self.deliver(report)
+        except (LeaseLost, Unavailable):
+            return  # nobody leads just now, or it is not reached: that is said elsewhere
+        except SvcError as refused:
+            self._say(refused)
+            if refused.reason == COPIED:
+                self.stopped_by(refused)
+        else:
+            self._told, self._refused = report, ""
+
+    async def enter(self, registry: ReceiverRegistry) -> None:
+        """Enter our own, as whoever begins to lead: before anybody is served.
+
+        Raises:
+            SvcError: ``receiver_copied``.
+            StoreUnavailable: the store does not take it.
+        """
+        try:
+            await registry.take(self._report(), self.node_id)
+        except (LeaseLost, Unavailable):
+            raise
+        except SvcError as refused:
+            self._say(refused)
+            if refused.reason == COPIED:
+                raise
+
+    def _report(self) -> ReceiverReport:
+        return evolve(self._own, key_set=self.loaded())
+
+    def _say(self, refused: SvcError) -> None:
+        if refused.text != self._refused:
+            _log.error(
+                "the receiver credential was not registered",
+                reason=refused.reason,
+                text=refused.text,
+            )
+        self._refused = refused.text
+
+
+def is_registered(cache: ClusterStateCache, report: ReceiverReport, node_id: str) -> bool:
+    """Whether the cluster's state has what an Authority reports."""
+    known = cache.state.root_owners.get(report.owner)
+    return known is not None and (
+        known.receiver_key,
+        known.sealing_key,
+        known.node_id,
+        known.key_set,
+    ) == (report.receiver_key, report.sealing_key, node_id, report.key_set)
+
+
+def _state(known: RootOwner | None, report: ReceiverReport) -> OwnerState:
+    """Who was withdrawn comes back only with another credential."""
+    if known is not None and known.receiver_key == report.receiver_key:
+        return known.state
+    return OwnerState.RETAINED
+
+
+def _copied(owner: str, other: str) -> SvcError:
+    return SvcError(
+        f"receiver.key: the credential of {owner} is registered as that of {other}: it was copied; "
+        f"move it away at {owner}, which then makes its own at its next start",
+        reason=COPIED,
+        fault=Fault.PRECONDITION,
+    )
+
+
+def _replaced(owner: str) -> SvcError:
+    return SvcError(
+        f"another receiver credential of {owner} is registered; put the former receiver.key back, "
+        "or, if it is lost, withdraw this owner first: svc authority keys sync root withdraw "
+        f"{owner}",
+        reason=REPLACED,
+        fault=Fault.PRECONDITION,
+    )

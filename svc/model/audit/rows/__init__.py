@@ -1,0 +1,1 @@
+"""What is signed of protected rows, by subject; of people and policies see ``state`` above."""
