@@ -106,31 +106,6 @@ class IRpcCall(Interface):
             SvcError: as :meth:`receive`, once the call is over.
         """
 
-    has_ended: bool = Attribute("Whether the caller's half is over: it says no more.")
-
-    def listen(listener: CallListener) -> None:
-        """From now on *listener* hears of messages, and takes them; none is received any more.
-
-        It hears at once of those that are there, and nothing once the handler has returned.
-        """
-
-    def listen_no_more() -> None:
-        """Let the listener hear nothing more.  Idempotent."""
-
-    def take() -> bytes | memoryview | None:
-        """The next message; None where it is not there whole.
-
-        Raises:
-            SvcError: as :meth:`receive`.
-        """
-
-    def offer(message: bytes) -> Deferred[None] | None:
-        """Queue one message; None, or what fires once there is room for the next.
-
-        Raises:
-            SvcError: as :meth:`send`.
-        """
-
     def answer_with(*, initial: Metadata = (), trailing: Metadata = ()) -> None:
         """Metadata to send with the answer: before its first message, and with its status.
 
@@ -158,6 +133,35 @@ class IRpcCall(Interface):
 
         A caller silent for *timeout* seconds after a ping loses the connection, and every call
         on it ends with ``keepalive_failed``.  For calls that stand for hours.
+        """
+
+
+class IHeardCall(IRpcCall):
+    """A call whose handler may be told of messages instead of waiting for each."""
+
+    has_ended: bool = Attribute("Whether the caller's half is over: it says no more.")
+
+    def listen(listener: CallListener) -> None:
+        """From now on *listener* hears of messages, and takes them; none is received any more.
+
+        It hears at once of those that are there, and nothing once the handler has returned.
+        """
+
+    def listen_no_more() -> None:
+        """Let the listener hear nothing more.  Idempotent."""
+
+    def take() -> bytes | memoryview | None:
+        """The next message; None where it is not there whole.
+
+        Raises:
+            SvcError: as :meth:`receive`.
+        """
+
+    def offer(message: bytes) -> Deferred[None] | None:
+        """Queue one message; None, or what fires once there is room for the next.
+
+        Raises:
+            SvcError: as :meth:`send`.
         """
 
 

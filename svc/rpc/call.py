@@ -71,7 +71,7 @@ class MessageEnd:
             await room
 
     def offer(self, message: bytes) -> Deferred[None] | None:
-        """Queue one message; see :class:`svc.interfaces.rpc.IRpcCall`."""
+        """Queue one message; see :class:`svc.interfaces.rpc.IHeardCall`."""
         self.write([message], len(message))
         if not self.is_full:
             return None

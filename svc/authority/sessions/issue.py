@@ -417,13 +417,11 @@ class Issuance:
             before=before,
             details={
                 "proxy_id": proxy.id,
-                "connector_id": outcome.connector_id or None,
-                **outcome.relay_details(proxy.id),
+                **outcome.details(proxy.id),
                 "request_sha256": verified.digest.hex(),
                 "certificate_sha256": verified.certificate.sha256.hex(),
                 "proxy_decision_id": claimed.decision_id,
                 **({} if told else claimed_details(claimed)),
-                **({} if outcome.rights is None else outcome.rights.details),
             },
         )
 

@@ -207,10 +207,14 @@ class IssuanceResult:
             return ""
         return self.connector.proxy_id
 
-    def relay_details(self, proxy_id: str) -> Mapping[str, Json]:
-        """What the record of a session says of that."""
+    def details(self, proxy_id: str) -> Mapping[str, Json]:
+        """What the record of a session that enters this Proxy says of it."""
         egress = self.egress_proxy_id(proxy_id)
-        return {"egress_proxy_id": egress} if egress else {}
+        return {
+            "connector_id": self.connector_id or None,
+            **({"egress_proxy_id": egress} if egress else {}),
+            **({} if self.rights is None else self.rights.details),
+        }
 
 
 def session_row(

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from svc.errors import SvcError
-from svc.interfaces.rpc import IRpcCall
+from svc.interfaces.rpc import IHeardCall
 from svc.messages.tunnel import Down, Renewed, encode_down
 from svc.model.session.tunnels import EndReason
 from svc.runtime.services import BackgroundTasks
@@ -30,7 +30,7 @@ MAX_UNSENT = 512
 class DownQueue:
     """The messages still to be sent to one Connector, in order, in bounded number."""
 
-    call: IRpcCall
+    call: IHeardCall
     tasks: BackgroundTasks
     failed: Callable[[EndReason], object]
     _unsent: list[Down] = field(factory=list)

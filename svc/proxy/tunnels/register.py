@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from svc.errors import Fault, Malformed, SvcError
-from svc.interfaces.rpc import IRpcCall
+from svc.interfaces.rpc import IHeardCall
 from svc.messages.control import AGAIN, Evict
 from svc.messages.tunnel import (
     Goodbye,
@@ -71,7 +71,7 @@ class RegistrationCall:
     """
 
     service: RegistrationParts
-    call: IRpcCall
+    call: IHeardCall
     node: Principal
     tunnel: RegisteredTunnel | None = None
     _tasks: BackgroundTasks = field(factory=BackgroundTasks)

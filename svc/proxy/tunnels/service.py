@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocol
 
 from svc.errors import Fault, SvcError, Unauthenticated
-from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
+from svc.interfaces.rpc import IHeardCall, IRpcCall, Peer, RpcService, streaming, unary
 from svc.messages.gated import checkpoint_answer_message, read_checkpoint
 from svc.messages.tunnel import decode_carry_open
 from svc.model.principal import Principal, Role
@@ -62,7 +62,7 @@ class TunnelService(RegistrationParts):
         return call.caller
 
     async def _register(self, call: IRpcCall) -> None:
-        await RegistrationCall(self, call, self.node_of(call)).run()
+        await RegistrationCall(self, IHeardCall(call), self.node_of(call)).run()
 
     async def _checkpoint(
         self, message: session_pb2.SignedCheckpoint, call: IRpcCall

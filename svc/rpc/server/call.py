@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.errors import Fault, SvcError, Unavailable
-from svc.interfaces.rpc import IRawEnd, IRpcCall, Metadata, MetadataValue, Serve, Within
+from svc.interfaces.rpc import IHeardCall, IRawEnd, Metadata, MetadataValue, Serve, Within
 from svc.interfaces.tracing import Traced
 from svc.rpc.call import MessageEnd
 from svc.rpc.connection import WireProtocol
@@ -28,7 +28,7 @@ from svc.wire.streams import Stream
 _log = Logger(namespace="svc_rpc")
 
 
-@implementer(IRpcCall, IRawEnd)
+@implementer(IHeardCall, IRawEnd)
 class ServerCall(MessageEnd):
     """One call being served."""
 

@@ -16,15 +16,6 @@ from svc.model.audit.record import SealedRecord
 from svc.model.audit.state import StateHead, StateRow
 from svc.model.cluster.key_revision import KeyState
 from svc.model.cluster.lease import LeaderLease, Member
-from svc.model.distribution import (
-    DistributionRoot,
-    KeySet,
-    OwnerState,
-    RootOwner,
-    RootShare,
-    RootState,
-    RotationPause,
-)
 from svc.model.session.session import ReportedEnd, Session, SessionEnd, SessionState
 
 SESSION = Session(
@@ -89,13 +80,9 @@ class LedgerContract:
         def end(tx: ITransaction) -> Any:
             tx.sessions.insert(SESSION)
             lost = SessionEnd(50.0, "authority_restarted", state=SessionState.ABANDONED)
-            told = [
-                tx.sessions.end(
-                    "u1", SessionEnd(at=40.0, reason="closed", bytes_up=7, bytes_down=9)
-                ),
-                tx.sessions.end("u1", lost),
-            ]
-            told.append(tx.sessions.end("u9", lost))
+            closed = SessionEnd(at=40.0, reason="closed", bytes_up=7, bytes_down=9)
+            ends = (("u1", closed), ("u1", lost), ("u9", lost))
+            told = [tx.sessions.end(uid, one) for uid, one in ends]
             return told, tx.sessions.get("u1")
 
         told, session = await self.store.run("end", end)
@@ -244,64 +231,6 @@ class LedgerContract:
             await self.store.run(
                 "enter", lambda tx: tx.keyrings.enter("grant", 9, KeyState.ACTIVE, 4.0)
             )
-
-    async def test_distribution_roots(self: Any) -> None:
-        """Rows are added and replaced by their ids; one root is in force, a key has one name."""
-        root = DistributionRoot(
-            epoch=1,
-            digest=b"d" * 32,
-            material_revision=1,
-            state=RootState.ACTIVE,
-            prepared_at=1.5,
-            activated_at=2.5,
-        )
-        owner = RootOwner(
-            owner="a1",
-            node_id="n1",
-            receiver_key=b"r" * 32,
-            sealing_key=b"s" * 32,
-            state=OwnerState.RETAINED,
-            since=1.5,
-        )
-        gone = RootOwner(
-            owner="a2",
-            node_id="n2",
-            receiver_key=None,
-            sealing_key=None,
-            state=OwnerState.WITHDRAWN,
-            since=1.5,
-        )
-        share, keys = RootShare(1, "a1", b"sealed"), KeySet(revision=1, digest=b"k" * 32, since=1.5)
-        acked = evolve(share, signature=b"\0signature", acked_at=3.5)
-        pause = RotationPause(is_paused=True, since=1.5, by="local:0", reason="why")
-
-        def put(tx: ITransaction) -> Any:
-            tx.roots.put_root(evolve(root, state=RootState.PREPARED, activated_at=None))
-            tx.roots.put_root(root)
-            for one in (owner, gone, evolve(owner, key_set=b"k" * 32)):
-                tx.roots.put_owner(one)
-            tx.roots.put_share(share)
-            tx.roots.put_share(acked)
-            tx.roots.put_key_set(keys)
-            tx.keyrings.pause(pause)
-            tx.keyrings.pause(evolve(pause, is_paused=False))
-            kept = tx.roots
-            return kept.roots(), kept.owners(), kept.shares(), kept.key_sets(), tx.keyrings.pauses()
-
-        self.assertEqual(
-            await self.store.run("roots", put),
-            (
-                (root,),
-                (evolve(owner, key_set=b"k" * 32), gone),
-                (acked,),
-                (keys,),
-                (evolve(pause, is_paused=False),),
-            ),
-        )
-        with self.assertRaises(AlreadyExists):
-            await self.store.run("another", lambda tx: tx.roots.put_root(evolve(root, epoch=2)))
-        with self.assertRaises(AlreadyExists):
-            await self.store.run("copy", lambda tx: tx.roots.put_owner(evolve(owner, owner="a3")))
 
     async def test_facts_are_settled_once(self: Any) -> None:
         """The first value of a fact stays; who comes later is told it."""

@@ -55,6 +55,7 @@ from svc.testing.contracts.health import HealthContract
 from svc.testing.contracts.inventory import InventoryContract
 from svc.testing.contracts.ledger import LedgerContract
 from svc.testing.contracts.queue import QueueContract
+from svc.testing.contracts.roots import RootContract
 
 FACETS = {
     "schema": ISchema,
@@ -103,6 +104,7 @@ class StoreContract(
     HealthContract,
     DiscoveredContract,
     LedgerContract,
+    RootContract,
     QueueContract,
 ):
     """The contract of IStore.

@@ -17,9 +17,9 @@ from svc.model.principal import Role
 from svc.model.session.checkpoint import SessionCheckpoint
 from svc.model.session.grant import Grant
 from svc.model.session.ranges import RequestRange, first_head, next_head
-from svc.model.session.recorded import RangedRecord
 from svc.model.signing import Purpose, Signed, sign
 from tests.authority.house import KINDS, House, value_of
+from tests.authority.sessions.test_checkpoints import recorded
 from tests.pki.support import CLUSTER
 from tests.support.proof import proves
 
@@ -190,8 +190,7 @@ class GatedTests(Case):
 
     def test_both_are_distrusted(self) -> None:
         """Where records and checkpoint differ, nobody can tell which of the two altered it."""
-        record = RangedRecord(session_uid=self.uid, range_=ONE, allowed=False)
-        value_of(self.gated.recorded([record]))
+        value_of(self.gated.recorded([recorded(self.uid, ONE, allowed=False)]))
         answer = self.said(self.far, ONE)
         self.assertEqual(answer.reason, "session_mismatch")
         for one in (self.near, self.far):
