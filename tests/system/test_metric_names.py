@@ -15,6 +15,7 @@ from svc.telemetry.series import SERIES
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import CONNECTOR, GatewayTarget
+from tests.support.proof import proves
 from tests.system.common import ROLES
 from tests.system.test_health import probes
 from tests.system.world import around
@@ -60,6 +61,7 @@ class NamesTests(SynchronousTestCase):
                 self.seen.add(name)
         return self.seen
 
+    @proves("G-MET-06")
     def test_all_of_them(self) -> None:
         """Those of the documents are seen, but for what another test shows."""
         later = {one.name for one in SERIES if one.later}

@@ -75,7 +75,7 @@ class RehearsalTests(SynchronousTestCase):
     """What docs/how-to/upgrade.md tells, from the first step to the last."""
 
     @proves("U-PRE-06", "U-VER-05", "U-REC-01", "U-REC-02", "U-REC-04")
-    @proves("U-PHA-05", "U-PHA-06", "U-PHA-16", "U-PHA-23", "U-PHA-28", "U-BAK-09")
+    @proves("U-PHA-05", "U-PHA-06", "U-PHA-16", "U-PHA-17", "U-PHA-23", "U-PHA-28", "U-BAK-09")
     def test_there_and_back(self) -> None:
         """Each step passes: preflight, backup, migration, checks, sessions; refusal, restore."""
         self.patch(os, "environ", {**os.environ, "PATH": search_path()})

@@ -82,7 +82,7 @@ class IdentityTests(CopyCase):
         self.copy.at = now - DAY
         self.assert_found("connector", "identity.leaf", "fail", "begins at", "clock")
 
-    @proves("U-NOTE-04")
+    @proves("U-NOTE-04", "G-DOC-13")
     def test_receiver(self) -> None:
         """The Authority's own; another owner's; none yet."""
         self.assert_ok("authority", "identity.receiver", "the receiver credential of")
