@@ -21,6 +21,7 @@ FOREIGN = {
     "STATE_DIRECTORY",
     "KUBERNETES_SERVICE_HOST",
     "SUDO_UID",
+    "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
 }
 """Variables that the documents, the service manager, an orchestrator and a desktop name."""

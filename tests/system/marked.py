@@ -126,7 +126,7 @@ def _answer(read: BinaryIO) -> tuple[int, Any]:
 def _fault(one: Marked, status: int, told: Any) -> str:
     """What is wrong with the answer of a request; empty where nothing is."""
     if one.decision == "deny":
-        is_right = status == 403 and told["reason"] == "denied"
+        is_right = status == 403 and told["error"]["reason"] == "denied"
     else:
         is_right = status == 200 and told["asked"] == f"GET {one.path}"
     return "" if is_right else f"{one}: {status} {told}"

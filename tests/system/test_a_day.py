@@ -208,7 +208,8 @@ class DayTests(TestCase):
     def is_refused(self) -> None:
         """Each tool says so in its own way, with the reason and the decision."""
         self.assertEqual(groups_of(self.gateway, ADA), [])
-        code, told = self.page()
+        code, answer = self.page()
+        told = answer["error"]
         self.assertEqual((code, told["reason"]), ("403", "denied"))
         self.assertRegex(told["decision_id"], "^[0-9a-f]{32}$")
         refused = self.query()

@@ -104,7 +104,8 @@ class AgentTests(SynchronousTestCase):
         # Policy permits to name carl, and carl may make the request; nobody delegated it.
         for resource in ("told", "plain"):
             code, answer = self.asked("carl", resource)
-            self.assertEqual((code, answer["reason"]), ("403", "identity_denied"), resource)
+            told = (code, answer["error"]["reason"])
+            self.assertEqual(told, ("403", "identity_denied"), resource)
         self.assertEqual(self.asked("bob", "plain")[0], "200")
         self.recorded(claims)
 

@@ -25,7 +25,7 @@ RUN_BY = "make fault"
 
 ELSEWHERE = {
     "svc_license_expires_unix": "ops/doctor/test_license.py",
-    "svc_proxy_peer_opens_total": "system/test_peering.py",
+    "svc_proxy_peer_opens_total": "system/peered.py",
 }
 """What only a license that is signed for a build shows, or Proxies that relay to each other."""
 

@@ -13,6 +13,7 @@ from shutil import copy
 from twisted.trial.unittest import SynchronousTestCase
 
 from contrib.rehearsal.stand import unpack
+from contrib.release.launcher import BOOT, CHECKED
 from contrib.release.one_file import PYTHON, TARGET, write_one_file
 from svc import __version__
 from svc.model.release import parse_version
@@ -158,6 +159,8 @@ class OneFileTests(SynchronousTestCase):
         self.assertFalse((cache / "ran").exists())
         (cache / "svc").chmod(0o755)
         self.environ |= {"XDG_CACHE_HOME": str(cache)}
+        # As if it had been found whole since the machine was started.
+        (trap.parent.parent / CHECKED).write_bytes(Path(BOOT).read_bytes())
         subprocess.run(["./svc"], cwd=self.place, env=self.environ, check=True)
         self.assertTrue((cache / "ran").exists(), "the trap would be run if it were trusted")
 

@@ -255,7 +255,11 @@ class WebTests(SynchronousTestCase):
 
         told = until("the Proxy to have the policy", told_by_the_connector)
         self.assertEqual(told["reason"], "operation_not_granted")
-        self.assertEqual(told["session_uid"], self.decisions()[-1]["session_uid"])
+        uid = told["session_uid"]
+        until(
+            "its requests are in the log",
+            lambda: uid in [o["session_uid"] for o in self.decisions()],
+        )
         self.assertIn("connect again", told["message"])
         self.assertNotIn("POST /a", self.web.site.heard)
         kept.request("POST", "/a", b"x")  # by a new connection: the last one was closed

@@ -48,7 +48,8 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
         "state": "subject|policy|count",
         "scope": "row",
         "epoch": "row",
-        "root": "certificate",
+        "root": "owners|certificate",
+        "rotation": "note|row",
         "ca": "purpose generation",
         "resource": "resource",
         "role": "role version",
@@ -158,6 +159,12 @@ class _Told:
 
     def _certificate(self) -> str:
         return self._word("sha256", "certificate_sha256")[: len("sha256 ") + SHORT]
+
+    def _owners(self) -> str:
+        return ", ".join(self._texts("owners")[:_MOST])
+
+    def _note(self) -> str:
+        return self._detail("note")
 
     def _purpose(self) -> str:
         return self._detail("key_purpose")

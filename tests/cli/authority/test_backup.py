@@ -24,7 +24,7 @@ from svc.errors import BackupBroken, ConfigError
 from svc.ops.backup import manifest as form
 from svc.ops.backup import restore
 from svc.ops.backup.check import read_backup
-from svc.ops.backup.classes import CLASSES, IN_STORE, NONE, PRESENT, standings
+from svc.ops.backup.classes import ABSENT, CLASSES, IN_STORE, PRESENT, standings
 from svc.ops.backup.place import backup_place
 from svc.pki.files import key_pem
 from svc.pki.root import new_key
@@ -107,7 +107,7 @@ class RoundTripTests(BackupCase):
         self.assertIn("state/identity/current", by_class["identity"])
         for word in by_class:
             self.assertEqual(manifest.classes[word], PRESENT)
-        self.assertEqual(manifest.classes["receiver-credential"], NONE)
+        self.assertEqual(manifest.classes["receiver-credential"], ABSENT)
         for word in ("approval", "delegation", "revocation", "inventory"):
             self.assertEqual(manifest.classes[word], IN_STORE)
         self.assertEqual(manifest.recipients, (RECIPIENT,))
