@@ -160,8 +160,10 @@ class GateLink:
         """Of the session; what SSH cannot read ends it.
 
         What comes while the server is still at something, since the session answered at once, it
-        hears next.
+        hears next.  Once either side has said that it leaves, nothing more is kept.
         """
+        if self._is_over or self._is_ending or self._server.is_leaving:
+            return
         self._heard.append(data)
         if self._is_hearing:
             return

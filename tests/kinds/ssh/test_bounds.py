@@ -7,6 +7,7 @@ from typing import Any
 from attrs import define, field
 from twisted.conch.error import ConchError
 from twisted.conch.ssh.common import NS
+from twisted.conch.ssh.transport import DISCONNECT_BY_APPLICATION
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.kinds.ssh import connection, transport
@@ -102,6 +103,18 @@ class MemoryTests(SynchronousTestCase):
         self.assertEqual(source.told[:1], ["pause"])
         scene.session.transport.resumeProducing()
         self.assertEqual(source.told[-1], "resume")
+
+    def test_client_that_only_says_that_it_leaves(self) -> None:
+        """Nothing that it sends after its DISCONNECT is kept while it is waited for."""
+        scene = Scene()
+        scene.begin()
+        scene.client.sendDisconnect(DISCONNECT_BY_APPLICATION, b"")
+        scene.flush()
+        kept = len(scene.gate.buf)
+        for _ in range(100):
+            scene.session.transport.write(b"x" * 1000)
+        self.assertFalse(scene.session.is_over)
+        self.assertEqual(len(scene.gate.buf), kept)
 
     def test_windows(self) -> None:
         """Many channels have smaller windows than few."""
