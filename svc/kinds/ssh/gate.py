@@ -97,6 +97,7 @@ class GateEndpoint:
             server=client,
             outflow=outflow,
             address=transport.getPeer(),
+            clock=self.clock,
             over=leave,
         )
         onward.outflow.sources = outflow.sources = (transport, link)

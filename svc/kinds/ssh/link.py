@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.error import ConnectionAborted, ConnectionDone
-from twisted.internet.interfaces import ITransport
+from twisted.internet.interfaces import IDelayedCall, IReactorTime, ITransport
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -16,6 +16,10 @@ from svc.errors import Fault, SvcError
 from svc.model.session.ending import CANCELLED
 
 _log = Logger(namespace="svc_connector")
+
+LEAVE_SECS = 5.0
+"""How long a client may take to close the connection once it has said that it leaves, or to read
+what is left once it is told to."""
 
 MUCH = 1 << 16
 """Once so much waits for the session, its producer is paused."""
@@ -122,6 +126,7 @@ class GateLink:
             either side has passed.
         outflow: Paused while the session takes no more.
         address: Told as that of either end.
+        clock: For the deadline of a client that is told to leave.
         over: Called once, when it has ended.
 
     Attributes:
@@ -132,9 +137,16 @@ class GateLink:
     comes_from: Any = None
 
     def __init__(
-        self, *, server: Any, outflow: Any, address: Any, over: Callable[[], object]
+        self,
+        *,
+        server: Any,
+        outflow: Any,
+        address: Any,
+        clock: IReactorTime,
+        over: Callable[[], object],
     ) -> None:
         self.address = address
+        self._clock = clock
         self._server = server
         self._outflow = outflow
         self._over = over
@@ -146,6 +158,7 @@ class GateLink:
         self._is_paused = False
         self._is_ending = False
         self._is_over = False
+        self._deadline: IDelayedCall | None = None
         self.fault: Exception = ConnectionDone()
 
     def join(self, session: Any) -> None:
@@ -225,16 +238,20 @@ class GateLink:
             self.end(SvcError(text, reason=CANCELLED, fault=Fault.CANCELLED))
 
     def end_once_said(self) -> None:
-        """End it when all that was said has gone."""
+        """End it when all that was said has gone, or :data:`LEAVE_SECS` have."""
         self._is_ending = True
         if not self._waiting:
             self.end(self.fault)
+        elif self._deadline is None:
+            self._deadline = self._clock.callLater(LEAVE_SECS, lambda: self.end(self.fault))
 
     def end(self, reason: Exception) -> None:
         """End it for both."""
         if self._is_over:
             return
         self._is_over = True
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
         self._waiting.clear()
         failure = Failure(reason)
         try:

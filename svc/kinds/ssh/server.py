@@ -31,14 +31,13 @@ from svc.kinds.ssh.conch import (
 )
 from svc.kinds.ssh.connection import FlowConnection, no, prohibited, yes
 from svc.kinds.ssh.host_key import greeting
+from svc.kinds.ssh.link import LEAVE_SECS
 from svc.kinds.ssh.recorded.session import RecordedSession
 from svc.kinds.ssh.rights import FORWARD_LOCAL, FORWARD_REMOTE, STREAM_LOCAL, SessionRights
 from svc.kinds.ssh.session_channel import SessionChannel, target_session
 from svc.kinds.ssh.transport import StrictTransport
 
 LOGIN_SECS = 60.0
-LEAVE_SECS = 5.0
-"""How long a client that says it disconnects may take to do so."""
 
 _MOST_TRIES = 6
 _MOST_UNTOLD = 8

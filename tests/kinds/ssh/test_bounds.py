@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.kinds.ssh import connection, transport
 from svc.kinds.ssh.connection import FAR, LEAST_WINDOW, MOST_CHANNELS, WINDOW, Outflow
+from svc.kinds.ssh.link import LEAVE_SECS
 from tests.kinds.ssh.memory import PORT, ClientChannel, Scene, StrictClient, new_key
 from tests.kinds.ssh.test_gate import forward
 
@@ -115,6 +116,33 @@ class MemoryTests(SynchronousTestCase):
             scene.session.transport.write(b"x" * 1000)
         self.assertFalse(scene.session.is_over)
         self.assertEqual(len(scene.gate.buf), kept)
+
+    def told_to_leave(self) -> Scene:
+        """A session that the gate ends, whose client reads nothing."""
+        scene = Scene()
+        scene.begin()
+        scene.session.transport.pauseProducing()
+        scene.gate.leave(b"svc: enough")
+        return scene
+
+    def test_client_that_is_told_to_leave_and_reads_nothing(self) -> None:
+        """It has a few seconds to read what is left; what it sends meanwhile is not kept."""
+        scene = self.told_to_leave()
+        link = scene.session.transport._link
+        scene.session.transport.write(b"x" * 1000)
+        self.assertEqual(sum(map(len, link._heard)), 0)
+        scene.clock.advance(LEAVE_SECS - 0.1)
+        self.assertFalse(scene.session.is_over)
+        scene.clock.advance(0.1)
+        self.assertTrue(scene.session.is_over)
+
+    def test_client_that_is_told_to_leave_and_reads(self) -> None:
+        """It is left as soon as it has read that."""
+        scene = self.told_to_leave()
+        scene.session.transport.resumeProducing()
+        self.assertTrue(scene.session.is_over)
+        scene.flush()
+        self.assertEqual(scene.clock.getDelayedCalls(), [])
 
     def test_windows(self) -> None:
         """Many channels have smaller windows than few."""

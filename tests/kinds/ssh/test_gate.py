@@ -12,8 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import SvcError
 from svc.kinds.ssh.connection import MOST_CHANNELS, WINDOW
 from svc.kinds.ssh.host_key import greeted, greeting
+from svc.kinds.ssh.link import LEAVE_SECS
 from svc.kinds.ssh.rights import ACTIONS
-from svc.kinds.ssh.server import LEAVE_SECS
 from tests.kinds.ssh.memory import ALL, PORT, Client, ClientChannel, Scene, new_key
 
 EXEC = b"exec"
