@@ -24,6 +24,10 @@ _ON_ITS_WAY = (0.3, 0.5, 0.7)
 decided twice a second, and a script may run the command as soon as it was printed."""
 
 _NOT_TOLD = "this decision does not exist, or you are not permitted to see it"
+_NOT_FOUND = (
+    "no decision or session whose id begins so was found that you are permitted to see; many ids "
+    "of others may begin so: type more digits, or the whole id"
+)
 _NO_TEXT = (
     "another person can approve only its exact text, and this Proxy has no text of the request (a "
     "statement whose parameters are sent apart has none; others are kept for 10 minutes by the "
@@ -56,7 +60,7 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
     answer = run(lambda reactor: _answer(with_reactor(side, reactor), decision_id))
     told = answer.told
     if not told.explained:
-        hint([_NOT_TOLD])
+        hint([_NOT_TOLD if is_random_id(decision_id) else _NOT_FOUND])
         return 1
     print_result(
         as_json,

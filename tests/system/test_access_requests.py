@@ -89,6 +89,9 @@ class AccessRequestTests(SynchronousTestCase):
         self.assertIn("to ask for access: svc request echo", denied.stderr)
         found = re.search("decision ([0-9a-f]{32})", denied.stderr)
         assert found is not None
+        unknown = self.bob.svc("why", "0" * 8)
+        self.assertEqual((unknown.status, unknown.stdout), (1, ""))
+        self.assertIn("type more digits, or the whole id", unknown.stderr)
         why = self.bob.svc("why", found[1]).checked()
         self.assertRegex(why.stdout, "on request, echo-on-request +ask the on-call lead")
         self.assertIn("to ask for access: svc request echo --action tcpConnect", why.stderr)

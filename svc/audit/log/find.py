@@ -27,13 +27,12 @@ from svc.model.audit.ledger import ChainRow
 from svc.model.audit.record import chain_hash
 from svc.model.canonical import decode
 from svc.model.session.session import Session
-from svc.model.short_ids import AmbiguousId
 
 NEAR = 16
 """Batches that are looked into: one Proxy makes fewer in a millisecond, or after its clock was
 set back."""
 _MOST_ROWS, _MOST_IDS = 64, 256
-"""Of decisions whose id begins in one way: with more nobody's is looked for."""
+"""Of decisions whose id begins in one way: with more none is found."""
 
 _DIGITS = 32
 
@@ -70,13 +69,14 @@ def ids_beginning(tx: ITransaction, beginning: str) -> tuple[tuple[str, str], ..
     Each comes with the id of the decision; of a session that is the one that let it open.  Ids of
     requests begin with ten digits of their Proxy and twelve of the millisecond.
 
-    Raises:
-        AmbiguousId: there are more than are looked through.
+    There are none where more begin so than are looked through: they are everybody's, and how many
+    there are is told to nobody.
     """
     first, last = beginning.ljust(_DIGITS, "0"), beginning.ljust(_DIGITS, "f")
     rows = tx.origins.near(last, _MOST_ROWS)
-    if len(rows) == _MOST_ROWS and rows[-1].decision_id >= first:
-        raise _too_many(beginning)
+    sessions = tx.sessions.beginning(beginning, _MOST_ROWS)
+    if _MOST_ROWS in (len(sessions), sum(one.decision_id >= first for one in rows)):
+        return ()
     ids = {
         one.decision_id
         for one in rows
@@ -86,18 +86,8 @@ def ids_beginning(tx: ITransaction, beginning: str) -> tuple[tuple[str, str], ..
     for _, _, entries in _near(tx, first, last, _MOST_ROWS):
         ids.update(named.findall(entries))
         if len(ids) > _MOST_IDS:
-            raise _too_many(beginning)
-    sessions = tx.sessions.beginning(beginning, _MOST_ROWS)
-    if len(sessions) == _MOST_ROWS:
-        raise _too_many(beginning)
+            return ()
     return *((one, one) for one in sorted(ids)), *((one.uid, one.decision_id) for one in sessions)
-
-
-def _too_many(beginning: str) -> AmbiguousId:
-    return AmbiguousId(
-        f"decision or session {beginning}: too many ids begin so to look through them; type more "
-        "digits, or the whole id"
-    )
 
 
 def is_repeated(tx: ITransaction, ids: Sequence[str]) -> bool:

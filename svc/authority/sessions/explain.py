@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -103,7 +103,7 @@ class Explainer:
         Args:
             end: The record of its session's end; empty where there is none.
         """
-        if _is_of(asker_id, record) and self._may_view(asker_id, record):
+        if _is_of(asker_id, record) and self._may_view(asker_id, *_resource_of(record)):
             return await self._told(record, end)
         return Explanation(record["decision_id"])
 
@@ -111,6 +111,10 @@ class Explainer:
         self, word: str, certificate: CertificateFacts, asker_id: str
     ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
         """The decision's record, and that of its session's end; None and nothing without them."""
+        may_view = cache(partial(self._may_view, asker_id))
+
+        def may_be_told(record: Mapping[str, Any] | None) -> bool:
+            return _is_of(asker_id, record) and may_view(*_resource_of(record or _NO_END))
 
         def look(tx: ITransaction) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
             require_certificate(self.state_cache.rows(tx), certificate)
@@ -120,19 +124,18 @@ class Explainer:
             if not is_beginning(word):
                 return None, _NO_END
             found = {one: _decided(_records_of(tx, of)) for one, of in ids_beginning(tx, word)}
-            # How many of another's begin so is nothing that may be told.
-            own = [one for one, (record, _) in found.items() if _is_of(asker_id, record)]
+            # Nothing may be told of how many of another's begin so, or of hidden resources.
+            own = [one for one, (record, _) in found.items() if may_be_told(record)]
             whole = whole_id("decision or session", word, own)
             return (None, _NO_END) if whole is None else found[whole]
 
         return await self.store.read("why", look)
 
-    def _may_view(self, person_id: str, record: Mapping[str, Any]) -> bool:
-        engine = self.engine()
-        kind = self.kinds.get(record.get("resource_kind", ""))
+    def _may_view(self, person_id: str, resource_kind: str, resource_id: str) -> bool:
+        engine, kind = self.engine(), self.kinds.get(resource_kind)
         if engine is None or kind is None:
             return False
-        target = EntityUid(kind.terms.entity_type, record.get("resource_id", ""))
+        target = EntityUid(kind.terms.entity_type, resource_id)
         return engine.decide(may_view(person_id, target, self.now())).allowed
 
     async def _told(self, record: Mapping[str, Any], end: Mapping[str, Any]) -> Explanation:
@@ -219,6 +222,11 @@ def _is_of(asker_id: str, record: Mapping[str, Any] | None) -> bool:
     """Whether the decision of this record is about them."""
     actor = {"kind": caller_kind(asker_id), "id": asker_id}
     return record is not None and record["actor"] == actor
+
+
+def _resource_of(record: Mapping[str, Any]) -> tuple[str, str]:
+    """The kind and the id of what the decision of this record is about."""
+    return record.get("resource_kind", ""), record.get("resource_id", "")
 
 
 def _decided(

@@ -232,9 +232,21 @@ permit (principal, action == Action::"view", resource == TcpService::"db1");
         for word in (first, second, "type more digits"):
             self.assertIn(word, error.text)
         self.assertEqual(self.why(ada, second[:20]).decision_id, second)
+        self.house.run(lambda tx: tx.people.set_groups(ADA, []))
+        self.house.refresh()
+        self.assertEqual(self.why(ada, begins), Explanation(begins))
+
+    def test_a_beginning_of_too_many(self) -> None:
+        """What is not looked through is answered like what is not there: it tells of others."""
+        ada, eve = self.house.ada, self.house.eve
+        drawn = (b"\xaa" * 8 + n.to_bytes(2, "big") + bytes(6) for n in count())
+        self.patch(self.house, "entropy", lambda size: next(drawn)[:size])
+        begins = "aa" * 8
+        own = self.denied(ada, "prod1")
         for _ in range(70):
             self.denied(eve, "db1")
-        self.assertIn("too many", refusal_of(self.asked(ada, begins)).text)
+        self.assertEqual(self.why(ada, begins), Explanation(begins))
+        self.assertEqual(self.why(ada, own[:20]).decision_id, own)
 
     def test_a_beginning_of_a_request(self) -> None:
         """A request's id is found by what names its Proxy and the millisecond, or more."""
