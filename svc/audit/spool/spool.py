@@ -80,6 +80,8 @@ class Spool:
     _level: int = 0
     _failed: SvcError | None = None
     _no_room: SvcError | None = None
+    _defect: SvcError | None = None
+    """There while what has passed cannot be written, whatever the disk says."""
 
     @_ahead.default
     def _before_rows(self) -> AheadQueue:
@@ -141,7 +143,7 @@ class Spool:
         Raises:
             SvcError: the disk refused what was written last, or is full.
         """
-        refusal = self._failed or self._no_room
+        refusal = self._failed or self._no_room or self._defect
         if refusal is not None:
             raise refusal
 
@@ -165,9 +167,7 @@ class Spool:
         waiting = len(self._waiting) + len(self._retried)
         if waiting + len(self._ahead) >= MAX_WAITING:
             raise full()
-        refusal = self._failed or self._no_room
-        if refusal is not None:
-            raise refusal  # nothing passes while nothing can be written
+        self.check()  # nothing passes while nothing can be written
         entry = self.files.take(request, holder)
         if self.waits:
             return self._ahead.write(entry)
@@ -266,6 +266,8 @@ class Spool:
         for waiter, refusal in zip(batch, outcomes, strict=True):
             if refusal is not None or waiter[1] is not None:
                 self._answer(waiter, refusal)
+        if not self._retried and any(durable is None for _, durable in batch):
+            self._defect = None
         self._hold_back()
         if None in outcomes:
             self.committed()
@@ -278,6 +280,8 @@ class Spool:
         )
         for waiter in batch:
             self._answer(waiter, refusal)
+        if self._retried:
+            self._defect = refusal
         self._hold_back()
 
     def _hold_back(self) -> None:
@@ -323,7 +327,8 @@ class Spool:
         """Say once that the spool fills, and once that there is room again."""
         room = self.files.room
         self._failed = None if self.files.is_live else refusal or self._failed
-        if self._failed is None and self._no_room is None and room.has_for_others:
+        refusal = self._failed or self._no_room or self._defect
+        if refusal is None and room.has_for_others:
             self.has_room()
         level = sum(room.used >= part * room.most for part in LEVELS)
         if level > self._level:

@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 
 from svc.audit.log.record import Sealer, Unrecordable
 from svc.audit.spool.disk import SpoolFiles
+from svc.audit.spool.rows import RowMaker
 from svc.audit.spool.spool import AHEAD_SECS, BATCH, BUFFERED_SECS, MAX_WAITING, Spool
 from svc.errors import SpoolFull, SvcError
 from svc.model.audit.batch import MAX_ENTRIES, RequestBatch, read_batch
@@ -34,6 +35,12 @@ def batches_of(spool: SpoolFiles) -> list[RequestBatch]:
             if form["event"] == "request.batch":
                 found.append(read_batch(form, row.personal))
     return found
+
+
+def _defective(maker: RowMaker, requests: Any) -> None:
+    """In the place of RowMaker.seal."""
+    if requests:
+        raise ZeroDivisionError
 
 
 class RequestCase(FilesCase):
@@ -297,6 +304,29 @@ class BufferedTests(RequestCase):
         self.successResultOf(mending)
         self.thread.run()
         self.assertEqual(self.batches()[-1], [1])
+        self.successResultOf(self.ask())
+
+    def test_a_defect(self) -> None:
+        """One that cannot be sealed after all: nothing more passes, and what passed stays."""
+        self.successResultOf(self.ask())
+        seal = self.spool.maker.seal
+        self.patch(RowMaker, "seal", _defective)
+        self.clock.advance(BUFFERED_SECS)
+        self.thread.run()
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        for _ in range(2):
+            refusal = self.failureResultOf(self.ask(), SvcError).value
+            self.assertEqual(refusal.reason, "audit_unavailable")
+            mending = Deferred.fromCoroutine(self.sink.mend())
+            self.run_all()
+            self.flushLoggedErrors(ZeroDivisionError)
+            self.successResultOf(mending)
+        self.assertEqual(self.sink.not_durable, 1)
+        self.patch(RowMaker, "seal", lambda maker, requests: seal(requests))
+        mending = Deferred.fromCoroutine(self.sink.mend())
+        self.run_all()
+        self.successResultOf(mending)
+        self.assertEqual(self.recorded(), [1])
         self.successResultOf(self.ask())
 
     def test_close(self) -> None:
