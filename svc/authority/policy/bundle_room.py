@@ -116,8 +116,8 @@ class BundleRoom:
     known: Callable[[], ClusterState]
     most: int = MAX_BUNDLE_BYTES
     most_entities: int = MAX_ENTITIES
-    # What changes since then have added, by the revision that each made.
-    _grown: dict[int, int] = field(factory=dict, init=False)
+    # What changes since then have added, and the revision that each made, by the record of each.
+    _grown: dict[int, tuple[int, int]] = field(factory=dict, init=False)
 
     def left(self) -> int:
         """Bytes that a bundle may still grow by; may be asked from any thread."""
@@ -125,7 +125,7 @@ class BundleRoom:
         return (
             self.most
             - size
-            - sum(grown for at, grown in list(self._grown.items()) if at > revision)
+            - sum(grown for at, grown in list(self._grown.values()) if at > revision)
         )
 
     def left_for(self, least: int) -> int:
@@ -141,6 +141,9 @@ class BundleRoom:
         state = self.known()
         if self.left() > self.most // 2 and _count(state) < self.most_entities // 2:
             return  # No transaction adds so much.
+        # A record whose transaction was undone, or runs again, leaves its number to this one.
+        n = tx.state.tip()
+        self._grown = {made: by for made, by in self._grown.items() if made < n}
         grown = sum(self._growth(tx, state, one) for one in changed)
         if grown <= 0:
             return
@@ -152,8 +155,8 @@ class BundleRoom:
         if count > max(_count(state), self.most_entities):
             raise bundle_full(f"{count} entities of the {self.most_entities}")
         at, (revision, _) = tx.catalog.revision(), self.made()
-        self._grown = {made_at: by for made_at, by in self._grown.items() if made_at > revision}
-        self._grown[at] = self._grown.get(at, 0) + grown
+        self._grown = {made: by for made, by in self._grown.items() if by[0] > revision}
+        self._grown[n] = at, grown
 
     def _growth(self, tx: ITransaction, state: ClusterState, entry: StateEntry) -> int:
         id = entry.subject.partition(":")[2]

@@ -188,11 +188,11 @@ class Recorder:
         return self.sealer.seal(record)
 
     def _check(self, tx: ITransaction, state: Sequence[StateEntry]) -> None:
-        for bound in self._bounds:
-            bound(tx, state)
         if not PEOPLE.isdisjoint(one.sort for one in state):
             for check in self._checks:
                 check(tx)
+        for bound in self._bounds:  # last: they count what is about to be committed
+            bound(tx, state)
 
     def _change(self, tx: ITransaction, event: Event, state: Sequence[StateEntry]) -> StateChange:
         """What follows the newest record of state that this transaction sees."""

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.policy.bundle_room import BundleRoom, bundle_size
 from svc.authority.state.recorder import operator
 from svc.compose.authority.policy import bundle_room
-from svc.errors import Fault
+from svc.errors import Fault, SvcError
 from svc.policy.bundle import decode_bundle
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.discovery.support import catalog_admin
@@ -68,6 +68,22 @@ class RoomTests(SynchronousTestCase):
         self.assertEqual(self.filled(published=False), self.again(self.filled))
         self.house.refresh()
         self.assertLessEqual(self.house.publishing.size[1], self.room.most)
+
+    def test_undone(self) -> None:
+        """What a transaction adds that is undone, or run again, takes no room."""
+        count = self.again(lambda: self.filled(published=False))
+        self.setUp()
+        undoing = [True]
+
+        def undo(*_: object) -> None:
+            if undoing:
+                raise SvcError("undone", reason="undone")
+
+        self.house.recorder.on_rows_changed(undo)
+        for _ in range(5):
+            self.assertEqual(refusal_of(self.add("r0", labels=LABELS)).reason, "undone")
+        undoing.clear()
+        self.assertEqual(self.filled(published=False), count)
 
     def again(self, filled: Any) -> int:
         self.setUp()
