@@ -28,6 +28,9 @@ _OF_BROWSERS = frozenset({b"sec-fetch-site", b"origin", b"referer"})
 
 _OWN_SITES = frozenset({b"same-origin", b"none"})
 
+_TOLD_APART = frozenset({"reason", "message", COMMAND_OPTIONS, REQUEST, POLICIES, SESSION_UID})
+"""Names that details of a refusal, which a Proxy may have written, do not take in its JSON form."""
+
 _CONTINUE = """\
 <!doctype html>
 <html lang="en">
@@ -102,9 +105,7 @@ class RequestCheck:
             name = "your web applications" if self.fixed == LISTING else self.fixed
             return page_answer("403 Forbidden", _CONTINUE.format(name=name, target=target))
         more: dict[str, object] = {
-            name: plain(value)
-            for name, value in error.details.items()
-            if name not in (COMMAND_OPTIONS, REQUEST, POLICIES, SESSION_UID)
+            name: plain(value) for name, value in error.details.items() if name not in _TOLD_APART
         }
         if POLICIES in error.details:
             more[POLICIES] = plain(error.details[POLICIES]).split(",")

@@ -256,6 +256,10 @@ class CheckTests(SynchronousTestCase):
         said = self.check().refused(Denied("no", details=asked))
         self.assertIn(b'"request": "svc request board --dir b"', said)
         self.assertNotIn(COMMAND_OPTIONS.encode(), said)
+        named = {"reason": "other", "message": "else", "to_see_why": "x"}
+        said = self.check().refused(Denied("no", details=named))
+        form = {"reason": "denied", "message": "no", "session_uid": None, "to_see_why": "x"}
+        self.assertEqual(json.loads(said.partition(b"\r\n\r\n")[2]), {"error": form})
         said = self.check().refused(Unavailable("away\n"))
         self.assertTrue(said.startswith(b"HTTP/1.1 503 "))
         self.assertIn(b'"message": "away?", "session_uid": null}', said)
