@@ -19,6 +19,7 @@ from attrs import define, evolve, field, frozen
 from svc.config import Address
 from svc.config.forms import parse_address
 from svc.ops.doctor.sockets import tcp_sockets
+from svc.runtime.durable import open_regular
 
 DIAL_SECS = 3.0
 RESOLVE_SECS = 3.0
@@ -29,6 +30,9 @@ LOCKS = Path("/proc/locks")
 MOUNTS = Path("/proc/self/mountinfo")
 LISTENING = "listening.json"
 _MOST_READY_BYTES = 4096
+_MOST_LISTENING_BYTES = 1 << 16
+READY_SECS = 3.0
+"""For the whole answer of ``/readyz``."""
 
 LATE = "no answer within {:g} seconds"
 
@@ -163,14 +167,23 @@ def readiness(state: Path) -> str:
     Args:
         state: Its directory, which says where it listens.
     """
+    said: list[str] = []
+    # In a thread, for the timeout of a connection is of each read: somebody else may listen there.
+    asking = Thread(target=lambda: said.append(_said(state)), name="doctor-ready", daemon=True)
+    asking.start()
+    asking.join(READY_SECS)
+    return said[0] if said else ""
+
+
+def _said(state: Path) -> str:
     try:
-        listening = json.loads((state / LISTENING).read_text("utf-8"))
+        with open_regular(state / LISTENING) as file:
+            listening = json.loads(file.read(_MOST_LISTENING_BYTES))
         address = parse_address(str(listening["telemetry"]), 1)
-        asking = HTTPConnection(address.host, address.port, timeout=DIAL_SECS)
-        with closing(asking):
+        with closing(HTTPConnection(address.host, address.port, timeout=READY_SECS)) as asking:
             asking.request("GET", "/readyz")
             return asking.getresponse().read(_MOST_READY_BYTES).decode("utf-8", "replace")
-    except (OSError, ValueError, KeyError, TypeError, HTTPException):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, HTTPException):
         return ""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 from typing import TypeVar
 from unittest import skipIf
 
@@ -188,6 +189,18 @@ def listening() -> Iterator[Address]:
     """An address where somebody listens."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         yield Address("127.0.0.1", server.getsockname()[1])
+
+
+def _answer_slowly(server: socket.socket, asked: Event) -> None:
+    """Answer byte by byte for some ten seconds, or until nobody asks any more."""
+    connection, _ = server.accept()
+    with connection:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: ")
+        for _ in range(200):
+            if asked.wait(0.05):
+                return
+            connection.sendall(b"x")
+        connection.sendall(b"\r\n\r\nready")
 
 
 class NetworkTests(CopyCase):
@@ -407,6 +420,23 @@ class ServiceTests(CopyCase):
             self.assertEqual(probes.readiness(state), "", text)
         (state / probes.LISTENING).write_text(f'{{"telemetry": "{gone}"}}')
         self.assertEqual(probes.readiness(state), "")
+
+    def test_readiness_of_somebody_else(self) -> None:
+        """Neither a pipe in the place of the file nor an answer without an end holds up doctor."""
+        state = self.copy.state("proxy")
+        os.mkfifo(state / probes.LISTENING)
+        self.assertEqual(probes.readiness(state), "")
+        (state / probes.LISTENING).unlink()
+        self.patch(probes, "READY_SECS", 0.2)
+        asked = Event()
+        with closing(socket.create_server(("127.0.0.1", 0))) as server:
+            answering = Thread(target=_answer_slowly, args=(server, asked))
+            answering.start()
+            port = server.getsockname()[1]
+            (state / probes.LISTENING).write_text(f'{{"telemetry": "127.0.0.1:{port}"}}')
+            self.assertEqual(probes.readiness(state), "")
+            asked.set()
+            answering.join()
 
     def test_running_on_another_device(self) -> None:
         """Locks are listed by the device that is mounted, which on btrfs no file says it is on."""
