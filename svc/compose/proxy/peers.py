@@ -152,7 +152,12 @@ class PeerWiring:
         if self.listener is None:
             return
         server = rpc_server(
-            self.runtime, self.settings, [service.service()], service.admit, listener=KEY
+            self.runtime,
+            self.settings,
+            [service.service()],
+            service.admit,
+            listener=KEY,
+            limits=service.limits(wire_limits(self.settings)),
         )
         tls = server_context(self.identity, ClientCertificates.REQUIRED, roles=_PROXIES)
         self.listener.late.serve(server, tls)

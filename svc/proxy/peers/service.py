@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -50,6 +50,7 @@ from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import TunnelTimes
 from svc.tunnel.transport import RegisteredTunnel
+from svc.wire.limits import KIB, WireLimits
 
 _log = Logger(namespace="svc_proxy")
 
@@ -58,6 +59,9 @@ _SPAN = PEER_OPEN_METHOD.lstrip("/")
 
 MAX_PER_PROXY = 20_000
 """Sessions that one other Proxy may have open here."""
+
+_ENDS = 1000
+"""Calls that one may have open beside its sessions: to say why some of them end."""
 
 
 @define
@@ -101,6 +105,20 @@ class PeerService:
 
     def __attrs_post_init__(self) -> None:
         self._live = LiveSessions(self.clock)
+
+    def limits(self, limits: WireLimits) -> WireLimits:
+        """Those of a connection of another Proxy: all of its sessions share one.
+
+        Its persons are whoever breaks openings off, and none of them may end the others' sessions:
+        what the budget lets through may be broken off, too.
+        """
+        rate, streams = self.budget.buckets.rate, MAX_PER_PROXY + _ENDS
+        return evolve(
+            limits,
+            max_streams=streams,
+            held_heads=max(limits.held_heads, streams * KIB),
+            resets=int(rate.burst + rate.per_minute / 60 * limits.nuisance_seconds),
+        )
 
     def service(self) -> RpcService:
         """The methods, for the RPC server."""

@@ -20,6 +20,7 @@ from svc.proxy.peers.links import PeerLinks
 from svc.proxy.peers.route import PeerRoutes
 from svc.rpc.max_age import Freshness
 from svc.rpc.server.server import RpcServerFactory
+from svc.wire.limits import WireLimits
 from tests.connector.pieces import Cluster
 from tests.proxy.pieces import Node, Site, Talk, Wire
 
@@ -86,8 +87,13 @@ class Ingress(Site):
 
 def peer_wire(far: Site, caller: TransportIdentity | None) -> Wire:
     """A connection to the private listener of a Proxy."""
+    peers = far.peers
     server = RpcServerFactory(
-        [far.peers.service()], far.clock, plaintext=True, admit=far.peers.admit
+        [peers.service()],
+        far.clock,
+        plaintext=True,
+        admit=peers.admit,
+        limits=peers.limits(WireLimits(max_streams=3)),
     )
     peer = None if caller is None else shown(caller)
     wire = Wire(far.clock, server, peer)

@@ -18,6 +18,7 @@ from svc.model.principal import Role
 from svc.model.signing import Purpose
 from svc.pki.identity import TransportIdentity
 from svc.proto.gate.v1 import peer_pb2 as pb
+from svc.proxy.peers import service
 from svc.rpc.frames import open_frame
 from tests.pki.support import World
 from tests.proxy.peers.pieces import PeersTests, peer_wire, shown
@@ -157,6 +158,22 @@ class EgressTests(PeersTests):
             self.assertEqual(stream.heard, [pb.PeerEndResponse().SerializeToString()])
             self.assertEqual(client.is_over, is_over)
         self.assertEqual(client.reason, "policy_changed")
+
+    def test_too_many(self) -> None:
+        """A Proxy opens as many sessions as it may, over one connection, and is told why no more.
+
+        The connection of these tests would hold three calls if it were anybody else's.
+        """
+        self.patch(service, "MAX_PER_PROXY", 4)
+        self.far.node()
+        wire = peer_wire(self.far, self.near.cluster.proxy)
+        talks = [Talk(wire.channel.stream(PEER_OPEN_METHOD)) for _ in range(5)]
+        self.turn()
+        for talk in talks[:4]:
+            talk.say(self.message())
+            self.turn()
+        self.assertEqual([one.reason for one in talks], [""] * 4 + ["too_many_relayed"])
+        self.assertEqual(self.far.peers.open_sessions, 4)
 
     def test_too_often(self) -> None:
         """A Proxy that asks without end is refused by its budget, and another one is not."""

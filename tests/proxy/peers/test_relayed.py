@@ -6,6 +6,7 @@ from svc.errors import Fault
 from svc.messages.session import decode_opened
 from svc.messages.tunnel import OpenNotice, OpenRefused
 from svc.model.session.tunnels import EndReason
+from svc.ratelimit.limits import Rate
 from svc.rpc.frames import EOF, parse_frame
 from tests.proxy.peers.pieces import PeersTests
 from tests.proxy.pieces import Talk, data
@@ -78,6 +79,21 @@ class RelayedTests(PeersTests):
         self.assertEqual(carry.error.fault, Fault.CANCELLED)
         self.assertEqual([one.reason for one in self.near.authority.ended], ["cancelled"])
         self.assertEqual(self.active, (0, 0))
+
+    def test_openings_are_broken_off(self) -> None:
+        """However often a person breaks openings off: it ends nobody's session but those."""
+        self.far.peers.budget.buckets.change(Rate(per_minute=60_000, burst=10_000))
+        node, client, carry = self.carried()
+        for _ in range(3):
+            wire = self.near.connect(self.near.cluster.person)
+            for _ in range(100):
+                self.near.open(wire).stream.cancel()
+        self.turn()
+        self.assertEqual(sum(isinstance(one, OpenNotice) for one in node.said), 301)
+        self.assertEqual((len(self.near.peer_wires), client.error, self.active), (1, None, (1, 1)))
+        client.say(data(b"still here"))
+        self.turn()
+        self.assertEqual(carry.data, b"still here")
 
     def test_connector_breaks_off(self) -> None:
         """A target that resets gives the person a break."""
