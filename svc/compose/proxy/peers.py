@@ -118,8 +118,8 @@ class PeerWiring:
             clock=self.runtime.reactor,
             open_secs=tunnel_times(self.settings).open + _ANSWER_SECS,
             outcome=partial(peer_meter(self.metrics), "ingress"),
-            check_not_revoked=lambda one: self.holder.check_not_revoked(
-                Principal(self.settings.cluster, Role.PROXY, one)
+            check_not_revoked=lambda role, one: self.holder.check_not_revoked(
+                Principal(self.settings.cluster, role, one)
             ),
         )
 

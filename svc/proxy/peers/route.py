@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from svc.errors import Denied, Fault, Malformed, SvcError, Unavailable
+from svc.errors import Denied, Malformed, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
 from svc.interfaces.transport import OpenOrder
 from svc.messages.peer import (
@@ -31,30 +31,30 @@ from svc.messages.peer import (
     encode_peer_open,
     peer_end_message,
 )
+from svc.model.principal import Role
 from svc.model.session.ending import (
     BROKEN,
     CANCELLED,
     ENDINGS,
     PEER_PROXY_LOST,
-    PEER_PROXY_REFUSED,
     PEER_PROXY_REVOKED,
-    PEER_PROXY_UNREACHABLE,
 )
+from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import peer_pb2 as pb
 from svc.proxy.peers.links import PeerLinks
+from svc.proxy.peers.words import believed_ending, believed_refusal
 from svc.rpc.client.channel import ClientStream
 from svc.rpc.frames import FrameKind, open_frame, parse_frame
 from svc.runtime.services import BackgroundTasks, bounded
-from svc.tunnel.refusals import CONNECTOR_WORDS, received_refusal
+from svc.tunnel.transport import TUNNEL_WORD
 
 _log = Logger(namespace="svc_proxy")
 
 END_SECS = 2.0
 """How long the other Proxy may take to hear why a session ends here."""
 
-_GONE = frozenset({Fault.UNAVAILABLE, Fault.DEADLINE, Fault.UNKNOWN})
-"""How a call fails that nobody has answered."""
+_CONNECTOR_REVOKED = TUNNEL_WORD + EndReason.EVICTED.value
 
 
 @define
@@ -65,7 +65,8 @@ class PeerRoutes:
         links: The connections to other Proxies.
         open_secs: From the order to its answer.
         outcome: Told ``accepted`` or ``rejected`` of each session that was to be relayed.
-        check_not_revoked: Raises Denied for a Proxy, by its id, that the newest snapshot revokes.
+        check_not_revoked: Raises Denied for a Proxy or Connector, by its id, that the newest
+            snapshot revokes.
     """
 
     links: PeerLinks
@@ -73,20 +74,30 @@ class PeerRoutes:
     clock: IReactorTime
     open_secs: float
     outcome: Callable[[str], object]
-    check_not_revoked: Callable[[str], object]
+    check_not_revoked: Callable[[Role, str], object]
 
-    def route(self, proxy_id: str, address: str, source_address: str) -> PeerRoute:
+    def route(
+        self, proxy_id: str, address: str, source_address: str, check: Callable[[], object]
+    ) -> PeerRoute:
         """See :class:`svc.proxy.sessions.route.OtherProxies`."""
         return PeerRoute(
-            routes=self, proxy_id=proxy_id, address=address, source_address=source_address
+            routes=self,
+            proxy_id=proxy_id,
+            address=address,
+            source_address=source_address,
+            check=check,
         )
 
-    def check(self, proxy_id: str) -> None:
+    def check(self, proxy_id: str, connector_id: str) -> None:
         """See :class:`svc.proxy.sessions.route.OtherProxies`."""
+        self._check(Role.PROXY, proxy_id, PEER_PROXY_REVOKED)
+        self._check(Role.CONNECTOR, connector_id, _CONNECTOR_REVOKED)
+
+    def _check(self, role: Role, node_id: str, word: str) -> None:
         try:
-            self.check_not_revoked(proxy_id)
+            self.check_not_revoked(role, node_id)
         except Denied:
-            raise Denied(ENDINGS[PEER_PROXY_REVOKED], reason=PEER_PROXY_REVOKED) from None
+            raise Denied(ENDINGS[word], reason=word) from None
 
 
 @define(eq=False)
@@ -97,6 +108,7 @@ class PeerRoute:
     _proxy_id: str
     _address: str
     _source_address: str
+    _check: Callable[[], object]
 
     takes_lanes = False
     takes_first_flight = False
@@ -111,7 +123,7 @@ class PeerRoute:
 
     def lost_word(self, lost: SvcError) -> str:
         """How a session ends whose stream the other Proxy ended so."""
-        return lost.reason if lost.reason in ENDINGS else PEER_PROXY_LOST
+        return believed_ending(lost.reason, self._check)
 
     async def connect(self, order: OpenOrder, factory: IProtocolFactory) -> IProtocol:
         """Open the session at the other Proxy, and join it to the protocol.
@@ -133,7 +145,7 @@ class PeerRoute:
                 reason=e.reason,
                 text=e.text,
             )
-            raise _in_our_words(e) from None
+            raise believed_refusal(e, self._check) from None
         routes.outcome("accepted")
         # What breaks here is told there first, and then the stream is reset.
         stream.breaks_with_relay = False
@@ -206,14 +218,3 @@ class _PeerEndpoint:
     def connect(self, factory: IProtocolFactory) -> Deferred[IProtocol]:
         """Open the session; see :meth:`PeerRoute.connect`."""
         return Deferred.fromCoroutine(self.route.connect(self.order, factory))
-
-
-def _in_our_words(refusal: SvcError) -> SvcError:
-    """A refusal without the text of another machine."""
-    word = refusal.reason
-    if word in CONNECTOR_WORDS:
-        return received_refusal(word)
-    if word in ENDINGS:
-        return SvcError(ENDINGS[word], reason=word, fault=refusal.fault)
-    word = PEER_PROXY_UNREACHABLE if refusal.fault in _GONE else PEER_PROXY_REFUSED
-    return Unavailable(ENDINGS[word], reason=word)

@@ -30,6 +30,7 @@ from svc.model.session.ending import (
     CANCELLED,
     CLOSED,
     NOT_RECORDED,
+    PEER_PROXY_LOST,
     READING_CHANGED,
     TARGET_CLOSED,
 )
@@ -47,6 +48,9 @@ _log = Logger(namespace="svc_proxy")
 
 _WORD_SECS = 1.0
 """How long a session whose lane broke may go without a word why; its ends wait longer."""
+
+_SNAPSHOT_SECS = 5.0
+"""How long our own snapshot may be behind another Proxy's, which says that it ends a session."""
 
 _OF_THE_GATE = frozenset({NOT_RECORDED, READING_CHANGED})
 """Why a gate ends a session of itself."""
@@ -308,17 +312,25 @@ class Carried(Protocol):
             _log.failure("connecting a session's two sides failed", failure)
         if self._joining is not None:
             self._joining = None
+            lost, stated = _lost(self._carry), getattr(failure.value, "reason", "")
             # Told at once, if it was the client's call that ended.
             if _lost(self._call) is not None:
                 self.break_off(CANCELLED)
-            elif (stated := getattr(failure.value, "reason", "")) in _OF_THE_GATE:
+            elif lost is None and stated in _OF_THE_GATE:
                 self.break_off(stated)
             else:
-                self.break_off(self._end_frame_reader.reason or self._why_lost())
+                self._break_off_lost(self._end_frame_reader.reason or self._why_lost(lost))
 
-    def _why_lost(self) -> str:
+    def _break_off_lost(self, word: str) -> None:
+        if word:
+            self.break_off(word)
+        else:
+            # Our own snapshot is about to end it, with the word.
+            wait = self._clock.callLater(_SNAPSHOT_SECS, self.break_off, PEER_PROXY_LOST)
+            self._unexplained = wait
+
+    def _why_lost(self, lost: SvcError | None) -> str:
         """The Connector's stream broke without a word: by itself, or with its connection."""
-        lost = _lost(self._carry)
         return BROKEN if lost is None or self.route is None else self.route.lost_word(lost)
 
 

@@ -26,7 +26,7 @@ _HEAD = 5
 _LONGEST = 128
 """An ``end`` is no longer; a longer message is skipped unread."""
 
-_ITS_OWN = GATED_FAULTS | {
+CONNECTORS_OWN = GATED_FAULTS | {
     BROKEN,
     CANCELLED,  # where it ends the protocol, it alone hears whether the person's tool took leave
     CERTIFICATE_ENDED,
@@ -35,6 +35,7 @@ _ITS_OWN = GATED_FAULTS | {
     RECORDING_FAILED,
     TARGET_CLOSED,
 }
+"""Words of a Connector's that this Proxy cannot know by itself."""
 
 
 class EndFrameReader:
@@ -65,7 +66,7 @@ class EndFrameReader:
 
     def receive(self, over: SessionOver) -> None:
         """An end was read by somebody else."""
-        self.reason = over.reason if over.reason in _ITS_OWN else BROKEN
+        self.reason = over.reason if over.reason in CONNECTORS_OWN else BROKEN
 
     def _complete(self) -> None:
         if self._size:

@@ -169,12 +169,14 @@ def route_of(
     routes: RouteTable,
     others: OtherProxies,
     missed: Callable[[str, str], object],
+    check: Callable[[], object],
 ) -> SessionRoute:
     """The way that a session's grant names.
 
     Args:
         routes: The tunnels here.
         missed: Told stage and reason where there is no tunnel.
+        check: Raises Denied where the newest snapshot ends the session, or its person.
 
     Raises:
         SvcError: there is none any more.
@@ -182,7 +184,7 @@ def route_of(
     grant = granted.grant
     if grant.is_relayed:
         address, source = granted.answer.peer_address, opening.decision.source_address
-        return others.route(grant.egress_proxy_id, address, source)
+        return others.route(grant.egress_proxy_id, address, source, check)
     tunnel = routes.find(opening.request.resource)
     if isinstance(tunnel, Miss):
         missed("open", tunnel.value)

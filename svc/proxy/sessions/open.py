@@ -399,8 +399,14 @@ class SessionOpens:
         return GatedCarried(*joined, clock=self.clock, gate=kind.gate, session=session)
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
-        missed = self.meters.missed
-        route = route_of(opening, granted, routes=self.routes, others=self.others, missed=missed)
+        route = route_of(
+            opening,
+            granted,
+            routes=self.routes,
+            others=self.others,
+            missed=self.meters.missed,
+            check=partial(self._check_own, opening),
+        )
         # What changed while Authority was asked was looked at for others, but not for it.
         # Here too a Proxy that denied it by the policy alone decides it with the approval.
         self._check(opening, granted)
@@ -464,11 +470,15 @@ class SessionOpens:
         """
         if self._over:
             raise Denied(ENDINGS[self._over], reason=self._over)
+        self._check_own(opening)
+        if granted.grant.is_relayed:
+            self.others.check(granted.grant.egress_proxy_id, granted.grant.connector_id)
+        self._check_assigned(granted)
+
+    def _check_own(self, opening: PendingSession) -> None:
+        """Whether the newest snapshot ends neither the session nor its person."""
         request = opening.request
         self.check_person(opening.person, request.certificate_sha256, request.session_uid)
-        if granted.grant.is_relayed:
-            self.others.check(granted.grant.egress_proxy_id)
-        self._check_assigned(granted)
 
     def _check_policy(self, opening: PendingSession, granted: Granted) -> None:
         """Whether the policy allows now what was asked for.

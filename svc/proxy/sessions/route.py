@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from twisted.internet.interfaces import IStreamClientEndpoint
@@ -33,38 +34,46 @@ class SessionRoute(Protocol):
         """Tell the Connector that a session it carries may move."""
 
     def lost_word(self, lost: SvcError) -> str:
-        """The word of a session's end whose stream broke so, where nobody said why."""
+        """The word of a session's end whose stream broke so, where nobody said why.
+
+        Empty: this Proxy's own snapshot is to say it, and has not come yet.
+        """
 
 
 class OtherProxies(Protocol):
     """The other Proxies of the cluster, as sessions use them that entered here."""
 
-    def route(self, proxy_id: str, address: str, source_address: str) -> SessionRoute:
+    def route(
+        self, proxy_id: str, address: str, source_address: str, check: Callable[[], object]
+    ) -> SessionRoute:
         """The way through this one.
 
         Args:
             proxy_id: By the grant.
             address: Where the Authority says that it is.
             source_address: Of the person, as seen here.
+            check: Raises Denied where the newest snapshot ends this session, or its person.
 
         Raises:
             SvcError: this Proxy relays no sessions.
         """
 
-    def check(self, proxy_id: str) -> None:
-        """Return if sessions may go through it.
+    def check(self, proxy_id: str, connector_id: str) -> None:
+        """Return if sessions may go through it to this Connector.
 
         Raises:
-            Denied: it was revoked.
+            Denied: one of the two was revoked.
         """
 
 
 class NoOtherProxies:
     """Of a Proxy that relays no sessions."""
 
-    def route(self, proxy_id: str, address: str, source_address: str) -> SessionRoute:
+    def route(
+        self, proxy_id: str, address: str, source_address: str, check: Callable[[], object]
+    ) -> SessionRoute:
         """See :class:`OtherProxies`; always refused."""
         raise Unavailable(ENDINGS[PEER_PROXY_REFUSED], reason=PEER_PROXY_REFUSED)
 
-    def check(self, proxy_id: str) -> None:
+    def check(self, proxy_id: str, connector_id: str) -> None:
         """See :class:`OtherProxies`."""

@@ -68,8 +68,8 @@ class Ingress(Site):
             clock=self.clock,
             open_secs=20.0,
             outcome=partial(self._count, "ingress"),
-            check_not_revoked=lambda one: self.holder.check_not_revoked(
-                Principal(world.verifier.cluster, Role.PROXY, one)
+            check_not_revoked=lambda role, one: self.holder.check_not_revoked(
+                Principal(world.verifier.cluster, role, one)
             ),
         )
         super()._assemble()

@@ -157,7 +157,7 @@ class EgressTests(PeersTests):
             self.turn()
             self.assertEqual(stream.heard, [pb.PeerEndResponse().SerializeToString()])
             self.assertEqual(client.is_over, is_over)
-        self.assertEqual(client.reason, "policy_changed")
+        self.assertEqual(client.reason, "peer_proxy_lost", "which has said nothing of it itself")
 
     def test_too_many(self) -> None:
         """A Proxy opens as many sessions as it may, over one connection, and is told why no more.

@@ -137,12 +137,53 @@ class RelayedTests(PeersTests):
         for site in (self.near, self.far):
             with self.subTest(first=site is self.near):
                 _, client, carry = self.carried(node)
-                site.authority.beat(self.near.cluster.person.facts.principal.uri)
-                self.turn()
+                for hears in (site, self.near):
+                    hears.authority.beat(self.near.cluster.person.facts.principal.uri)
+                    self.turn()
                 self.assertEqual((client.reason, carry.reason), ("revoked", "revoked"))
                 self.assertEqual(self.active, (0, 0))
-                site.authority.beat()
+                for hears in (site, self.near):
+                    hears.authority.beat()
+                    self.turn()
+
+    def test_only_the_other_one_says_it(self) -> None:
+        """What the Authority says to both is not taken from the other Proxy alone."""
+        _, client, carry = self.carried()
+        self.far.authority.beat(self.near.cluster.person.facts.principal.uri)
+        self.turn()
+        self.assertEqual((carry.reason, client.is_over), ("revoked", False))
+        self.near.pass_time(6.0)
+        self.assertEqual((client.reason, self.active), ("peer_proxy_lost", (0, 0)))
+        [ended] = self.near.authority.ended
+        self.assertEqual(ended.reason, "peer_proxy_lost")
+
+    def test_words_of_the_other_one(self) -> None:
+        """It says how its tunnel and Connector ended; it decides nothing that is ours to decide."""
+        node = self.far.node()
+        for said, heard in (
+            ("proxy_revoked", "peer_proxy_revoked"),
+            ("assignment_changed", "assignment_changed"),
+            ("tunnel_lease_expired", "tunnel_lease_expired"),
+            ("policy_changed", "peer_proxy_lost"),
+            ("closed", "peer_proxy_lost"),
+            ("not_recorded", "peer_proxy_lost"),
+            ("anything", "peer_proxy_lost"),
+        ):
+            with self.subTest(said=said):
+                _, client, _ = self.carried(node)
+                self.far.peers._live.end_all(said)
                 self.turn()
+                self.assertEqual((client.reason, self.active), (heard, (0, 0)))
+
+    def test_connector_is_revoked(self) -> None:
+        """The Proxy that a session entered ends it too, whatever the other one does."""
+        _, client, _ = self.carried()
+        self.near.authority.beat(self.near.cluster.connector.facts.principal.uri)
+        self.turn()
+        self.assertEqual((client.reason, self.active), ("tunnel_evicted", (0, 0)))
+        again = self.near.open()
+        self.turn()
+        self.assertEqual((again.reason, self.active), ("tunnel_evicted", (0, 0)))
 
     def test_other_proxy_is_revoked(self) -> None:
         """A session does not go through a Proxy that one of the two knows to be revoked."""
