@@ -127,6 +127,7 @@ class ClientStream(MessageEnd):
         if self.breaks_with_relay:
             self.break_off(refusal)
         else:
+            self._stream.forget_queued()
             self.listen_no_more()
 
     def _time_is_up(self) -> None:

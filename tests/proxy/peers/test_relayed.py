@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
+
 from svc.errors import Fault
 from svc.messages.session import decode_opened
 from svc.messages.tunnel import OpenNotice, OpenRefused
 from svc.model.session.tunnels import EndReason
+from svc.proxy.peers.service import PeerService
+from svc.proxy.sessions.carry import Carried
 from svc.ratelimit.limits import Rate
+from svc.rpc.client.channel import ClientStream
 from svc.rpc.frames import EOF, parse_frame
 from tests.proxy.peers.pieces import PeersTests
 from tests.proxy.pieces import Talk, data
@@ -184,6 +189,35 @@ class RelayedTests(PeersTests):
         again = self.near.open()
         self.turn()
         self.assertEqual((again.reason, self.active), ("tunnel_evicted", (0, 0)))
+
+    def test_nothing_passes_after_the_break(self) -> None:
+        """What is queued for another Proxy that takes its time to hear of an end stays here."""
+
+        async def not_heard(_service: PeerService, _request: object, _call: object) -> None:
+            await Deferred[None]()
+
+        self.patch(PeerService, "_end", not_heard)
+        _, client, carry = self.carried()
+        [uid] = self.near.sessions._open
+        carry.stalled = stalled = Deferred()
+        for _ in range(40):
+            client.say(data(bytes(65_536)))
+        self.turn()
+        session = self.near.sessions._live.get(uid)
+        assert session is not None and isinstance(session.movable, Carried)
+        stream = session.movable._carry
+        assert isinstance(stream, ClientStream)
+        queued = stream._stream.queued
+        self.assertGreater(queued, 0)
+        self.near.sessions.end_all()
+        self.turn()
+        carry.stalled = None
+        stalled.callback(None)
+        self.turn()
+        [ended] = self.near.authority.ended
+        self.assertLessEqual(sum(5 + len(one) for one in carry.heard), ended.bytes_up - queued)
+        self.near.pass_time(3.0)
+        self.assertEqual(self.active, (0, 0))
 
     def test_other_proxy_is_revoked(self) -> None:
         """A session does not go through a Proxy that one of the two knows to be revoked."""
