@@ -6,6 +6,8 @@ direction.  Nothing is kept in the store: who serves what is known by the tunnel
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import define, field
 
 from svc.authority.registry.routes import Registered, Registrations
@@ -47,10 +49,16 @@ class PeerProxies:
         """Where others reach this Proxy; empty: it relays none."""
         return self._addresses.get(proxy_id, "")
 
-    def serving(self, wanted: Assigned, proxy_id: str) -> Registered | None:
+    def serving(
+        self, wanted: Assigned, proxy_id: str, is_trusted: Callable[[str], bool]
+    ) -> Registered | None:
         """The registration that a session which enters this Proxy goes by.
 
-        One at this Proxy comes first; then the newest at one that it may relay to.
+        One at this Proxy comes first; then the newest at one that it may relay to, and of those
+        one at a Proxy that is trusted, if there is any.
+
+        Args:
+            is_trusted: Whether a Proxy, by its id, may carry the session.
         """
         here = self.registrations.serving(wanted, proxy_id)
         if here is not None or proxy_id not in self._addresses:
@@ -58,7 +66,7 @@ class PeerProxies:
         others = [
             one for one in self.registrations.all_serving(wanted) if one.proxy_id in self._addresses
         ]
-        return max(others, key=lambda one: one.since, default=None)
+        return max(others, key=lambda one: (is_trusted(one.proxy_id), one.since), default=None)
 
     def reachable(self, proxy_id: str) -> frozenset[str]:
         """The resources that this Proxy can reach through others, and not by itself."""

@@ -192,8 +192,9 @@ class Issuance:
                 self.may_grant()
                 if not verified.kind.opaque:
                     # Each of them could pass on what the other has not decided.
-                    for proxy_id in (proxy.id, outcome.connector.proxy_id):
-                        self.gated.trust.require_trusted(proxy_id)
+                    self.gated.trust.require_trusted(proxy.id)
+                    egress = outcome.connector.proxy_id
+                    self.gated.trust.require_trusted(egress, f"the Proxy {egress}")
             try:
                 return outcome, await self._commit(verified, outcome, ask, proxy)
             except ApprovalUsedUp:
@@ -338,7 +339,8 @@ class Issuance:
             return evolve(outcome, word="deny", reason="proxy_denied")
         if verified.resource is None:
             return evolve(outcome, word="not_served", reason="unknown")
-        connector = self.peers.serving(verified.resource.assigned, proxy.id)
+        trusts = _trusts_each if verified.kind.opaque else self.gated.trust.is_trusted
+        connector = self.peers.serving(verified.resource.assigned, proxy.id, trusts)
         if connector is None:
             served_before = verified.resource.last_served_at is not None
             reason = "departed" if served_before else "unknown"
@@ -540,6 +542,10 @@ class Issuance:
             )
 
         await self.refusals.write(node(proxy.id), "record a refused request", write)
+
+
+def _trusts_each(_proxy_id: str) -> bool:
+    return True  # with bytes that no Proxy can read
 
 
 def _wants_factor(engine: IPolicyEngine, denied: AccessRequest) -> bool:

@@ -87,25 +87,32 @@ class ProxyTrust:
         for proxy_id, until in found.items():
             self._until[proxy_id] = max(until, self._until.get(proxy_id, 0.0))
 
-    def require_trusted(self, proxy_id: str) -> None:
+    def is_trusted(self, proxy_id: str) -> bool:
+        """Whether this Proxy may open gated sessions."""
+        return self._until.get(proxy_id, 0.0) <= self.now()
+
+    def require_trusted(self, proxy_id: str, name: str = "this Proxy") -> None:
         """Return if this Proxy may open gated sessions.
+
+        Args:
+            name: What the person's refusal calls it.
 
         Raises:
             Denied: ``proxy_distrusted``.
         """
-        until = self._until.get(proxy_id, 0.0)
-        if until == inf:
+        if self.is_trusted(proxy_id):
+            return
+        if self._until[proxy_id] == inf:
             raise Denied(
-                "the records of this Proxy are not what Connectors passed on; it opens no session "
-                "whose requests it would decide",
+                f"the records of {name} are not what Connectors passed on; it opens and relays no "
+                "session whose requests a Proxy decides",
                 reason=DISTRUSTED,
             )
-        if until > self.now():
-            raise Denied(
-                "this Proxy left sessions without their Connectors' last checkpoints too often; it "
-                "opens no session whose requests it would decide for a day",
-                reason=DISTRUSTED,
-            )
+        raise Denied(
+            f"{name} left sessions without their Connectors' last checkpoints too often; for a day "
+            "it opens and relays no session whose requests a Proxy decides",
+            reason=DISTRUSTED,
+        )
 
     def here(self, proxy_id: str) -> None:
         """The Proxy follows this Authority."""

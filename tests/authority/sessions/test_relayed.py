@@ -207,4 +207,18 @@ class GatedTests(Case):
         with self.assertRaises(SvcError) as caught:
             self.answer(half=bytes(32))
         self.assertEqual(caught.exception.reason, "proxy_distrusted")
+        self.assertIn(self.far.id, caught.exception.text)
         self.assertEqual(decode_request(self.asked.request).proxy_id, self.near.id)
+
+    def test_another_way_than_a_distrusted_one(self) -> None:
+        """An older way through a Proxy that is trusted comes before a newer one."""
+        self.peers.greeted(self.third.id, "10.0.5.13:7405")
+        self.house.registrations.remove(self.served)
+        self.at(self.third)
+        self.house.clock.advance(5)
+        self.at(self.far)
+        self.assertEqual(self.granted(half=bytes(32))[1].egress_proxy_id, self.far.id)
+        self.gated.trust.mismatched("f" * 32, self.far.id, "different")
+        self.assertEqual(self.granted(half=bytes(32))[1].egress_proxy_id, self.third.id)
+        self.issuance.kinds = KINDS
+        self.assertEqual(self.granted()[1].egress_proxy_id, self.far.id)
