@@ -394,14 +394,17 @@ class WireProtocol(Protocol):
             self.schedule()
             raise
         self._is_flushing = False
-        self._write()
-        if self.wire.blocked:
-            self._timeouts.written()
-        if self.wire.events:
-            for event in self.wire.take_events():
-                self._act(event)
-        if self.wire.has_work or self._before:
-            self.schedule()
+        try:
+            self._write()
+            if self.wire.blocked:
+                self._timeouts.written()
+            if self.wire.events:
+                for event in self.wire.take_events():
+                    self._act(event)
+        finally:
+            # Whoever of these raised: the others wait for their turn.
+            if self.wire.has_work or self._before:
+                self.schedule()
 
     def _write(self) -> None:
         parts = self.wire.pump(_TURN_BUDGET)

@@ -20,6 +20,7 @@ from svc.rpc.server.server import RpcServerFactory
 from svc.rpc.stream import StreamTransport
 from svc.wire.framing import prefix
 from svc.wire.limits import WireLimits
+from tests.rpc.memory import Pair
 from tests.support.nothing import nothing
 
 COUNT = 200
@@ -180,3 +181,30 @@ class WritingTests(SynchronousTestCase):
         self.assertRaises(RuntimeError, self.clock.step)
         self.clock.step()
         self.assertIn(b"of another", self.transport.value())
+
+
+class FaultTests(SynchronousTestCase):
+    """A fault in what is told of one call."""
+
+    def test_others_are_written(self) -> None:
+        """What others have to say is written all the same, once each has its turn."""
+        heard: list[int] = []
+
+        async def serve(call: IRpcCall) -> None:
+            heard.append(len(await call.receive() or b""))
+
+        pair = Pair([RpcService("a.B", {"C": serve})])
+        first, second = (pair.channel.stream("/a.B/C") for _ in range(2))
+        pair.turn()
+
+        def failing(_size: int) -> None:
+            first._stream.on_sent = None
+            raise ValueError("a fault of this test")
+
+        first._stream.on_sent = failing
+        for each in (first, second):
+            each.write([b"x" * 200_000], 200_000)
+        with self.assertRaises(ValueError):
+            pair.turn()
+        pair.turn()
+        self.assertIn(200_000, heard)
