@@ -149,8 +149,12 @@ class PeerRoute:
         routes.outcome("accepted")
         # What breaks here is told there first, and then the stream is reset.
         stream.breaks_with_relay = False
-        protocol: Any = factory.buildProtocol(HostnameAddress(b"session", 0))
-        over: Deferred[object] = protocol.carried_by(stream, answer)
+        try:
+            protocol: Any = factory.buildProtocol(HostnameAddress(b"session", 0))
+            over: Deferred[object] = protocol.carried_by(stream, answer)
+        except BaseException:
+            stream.cancel()
+            raise
         broken = partial(self._broken, channel, stream, order.session_uid)
         over.addCallbacks(lambda _: stream.cancel(), broken)
         return protocol  # type: ignore[no-any-return]

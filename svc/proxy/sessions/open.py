@@ -399,14 +399,9 @@ class SessionOpens:
         return GatedCarried(*joined, clock=self.clock, gate=kind.gate, session=session)
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
-        route = route_of(
-            opening,
-            granted,
-            routes=self.routes,
-            others=self.others,
-            missed=self.meters.missed,
-            check=partial(self._check_own, opening),
-        )
+        ways = partial(route_of, routes=self.routes, others=self.others)
+        missed, own = self.meters.missed, partial(self._check_own, opening)
+        route = ways(opening, granted, missed=missed, check=own)
         # What changed while Authority was asked was looked at for others, but not for it.
         # Here too a Proxy that denied it by the policy alone decides it with the approval.
         self._check(opening, granted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.internet.defer import Deferred
 
 from svc.errors import Fault
@@ -199,7 +201,8 @@ class RelayedTests(PeersTests):
         self.patch(PeerService, "_end", not_heard)
         _, client, carry = self.carried()
         [uid] = self.near.sessions._open
-        carry.stalled = stalled = Deferred()
+        stalled: Deferred[None] = Deferred()
+        carry.stalled = stalled
         for _ in range(40):
             client.say(data(bytes(65_536)))
         self.turn()
@@ -231,6 +234,23 @@ class RelayedTests(PeersTests):
                 self.assertEqual(carry.reason, "peer_proxy_revoked")
                 site.authority.beat()
                 self.turn()
+
+    def test_not_joined(self) -> None:
+        """A failure of our own leaves nothing open at the other Proxy."""
+        joined = Carried.carried_by
+
+        def failing(carried: Carried, carry: Any, answer: Any = None) -> Any:
+            if isinstance(carry, ClientStream):
+                raise ValueError("a fault of this test")
+            return joined(carried, carry, answer)
+
+        self.patch(Carried, "carried_by", failing)
+        node, client = self.opening()
+        node.carry(node.last(OpenNotice))
+        self.turn()
+        self.assertTrue(client.is_over)
+        self.assertEqual((self.active, self.far.peers.open_sessions), ((0, 0), 0))
+        self.flushLoggedErrors(ValueError)
 
     def test_either_stops(self) -> None:
         """The person is told that a Proxy was stopped, whichever of the two it is."""
