@@ -208,6 +208,7 @@ class IRpcChannel(Interface):
 
     peer: Peer = Attribute("The server, with its certificate.")
     open_streams: int = Attribute("How many calls are open now.")
+    takes_calls: bool = Attribute("Whether a further call may begin; False also once it is over.")
     heard_at: float = Attribute("When the server last said anything, in seconds of the clock.")
 
     async def unary(

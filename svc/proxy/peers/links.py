@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -33,7 +33,7 @@ class _Link:
     """One connection, and what it shows.
 
     Attributes:
-        since: When it was made, in seconds of the clock.
+        since: When it was made, or last found to be as good as any, in seconds of the clock.
     """
 
     address: str
@@ -99,7 +99,7 @@ class PeerLinks(AsyncService):
         try:
             channel = await self._reached(proxy_id, address)
         except SvcError as e:
-            refusal = e
+            refusal, channel = e, self._kept(proxy_id, address)
             _log.warn(
                 "another Proxy could not be reached",
                 proxy=proxy_id,
@@ -115,6 +115,14 @@ class PeerLinks(AsyncService):
                     waiting.errback(refusal)
                 else:
                     waiting.callback(channel)
+
+    def _kept(self, proxy_id: str, address: str) -> IRpcChannel | None:
+        """The connection that was to be replaced, for as long as another one is not worth a try."""
+        link = self._links.get(proxy_id)
+        if link is None or link.address != address or not self._is_usable(link):
+            return None
+        self._links[proxy_id] = evolve(link, since=self.clock.seconds())
+        return link.channel
 
     async def _reached(self, proxy_id: str, address: str) -> IRpcChannel:
         ours = self.fresh.ours
@@ -136,24 +144,28 @@ class PeerLinks(AsyncService):
             await channel.close()
             raise
         before = self._links.get(proxy_id)
-        link = self._links[proxy_id] = _Link(
+        self._links[proxy_id] = _Link(
             address=address, channel=channel, shown=shown, since=self.clock.seconds()
         )
         if before is not None:
             self.tasks.spawn("leave a Proxy", close_when_idle(before.channel, self.clock))
-        channel.on_close(lambda _: self._ended(proxy_id, link))
+        channel.on_close(lambda _: self._ended(proxy_id, channel))
         return channel
 
     def _is_good(self, link: _Link) -> bool:
         """Whether sessions may begin on it: one whose certificates grow old is soon replaced."""
-        if self.fresh.has_ended(link.shown):
+        if not self._is_usable(link):
             return False
         # The other Proxy may not have renewed yet: not every session is worth a try.
         is_new = self.clock.seconds() < link.since + _AGAIN_SECS
         return is_new or self.fresh.left(link.shown) > 0
 
-    def _ended(self, proxy_id: str, link: _Link) -> None:
-        if self._links.get(proxy_id) is link:
+    def _is_usable(self, link: _Link) -> bool:
+        return link.channel.takes_calls and not self.fresh.has_ended(link.shown)
+
+    def _ended(self, proxy_id: str, channel: IRpcChannel) -> None:
+        link = self._links.get(proxy_id)
+        if link is not None and link.channel is channel:
             del self._links[proxy_id]
 
     def _drop_an_idle_one(self) -> None:

@@ -323,6 +323,11 @@ class RpcChannel:
         return len(self._connection.wire.calls)
 
     @property
+    def takes_calls(self) -> bool:
+        connection = self._connection
+        return connection.end_reason is None and not connection.wire.is_going_away
+
+    @property
     def heard_at(self) -> float:
         return self._connection.heard_at
 

@@ -32,10 +32,10 @@ class LinksTests(PeersTests):
         self.turn()
         self.assertIsNot(self.channel(), first)
 
-    def test_renewed(self) -> None:
-        """Where a certificate on it is about to end another one is made; the old one may finish."""
+    def grows_old(self, **ours: Any) -> IRpcChannel:
+        """A connection on which a certificate is about to end."""
         world = self.near.cluster.world
-        identity = world.identity(Role.PROXY, lifetime=3600.0)
+        identity = world.identity(Role.PROXY, **ours)
         self.near.peer_links.fresh = Freshness(
             clock=self.near.clock,
             now=world.now,
@@ -46,6 +46,23 @@ class LinksTests(PeersTests):
         first = self.channel()
         self.assertIs(self.channel(), first)
         self.near.pass_time(20 * 3600.0, step=3600.0)
+        return first
+
+    def test_replacement_is_not_reached(self) -> None:
+        """Then the old one serves as long as it is good; one is tried again a minute later."""
+        first = self.grows_old()
+        self.near.is_reached = False
+        self.assertIs(self.channel(), first)
+        self.near.is_reached = True
+        self.assertIs(self.channel(), first)
+        self.near.pass_time(61.0)
+        self.assertIsNot(self.channel(), first)
+        self.near.pass_time(2.0)
+        self.assertEqual(len(self.near.peer_links._links), 1)
+
+    def test_renewed(self) -> None:
+        """Where a certificate on it is about to end another one is made; the old one may finish."""
+        first = self.grows_old(lifetime=3600.0)
         second = self.channel()
         self.assertIsNot(second, first)
         self.near.pass_time(2.0)

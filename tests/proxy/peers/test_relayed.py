@@ -252,6 +252,23 @@ class RelayedTests(PeersTests):
         self.assertEqual((self.active, self.far.peers.open_sessions), ((0, 0), 0))
         self.flushLoggedErrors(ValueError)
 
+    def test_egress_takes_no_more_calls(self) -> None:
+        """What is open goes on where it is; what opens takes a new connection."""
+        node, client, carry = self.carried()
+        [wire] = self.near.peer_wires
+        wire.server.wire.go_away()
+        wire.server.schedule()
+        self.turn()
+        second = self.near.open()
+        self.turn()
+        node.carry(node.last(OpenNotice))
+        self.turn()
+        self.assertEqual((second.error, self.active), (None, (2, 2)))
+        self.assertEqual(len(self.near.peer_wires), 2)
+        client.say(data(b"still here"))
+        self.turn()
+        self.assertEqual(carry.data, b"still here")
+
     def test_either_stops(self) -> None:
         """The person is told that a Proxy was stopped, whichever of the two it is."""
         _, client, carry = self.carried()
