@@ -28,6 +28,7 @@ from svc.model.canonical import encode
 from svc.model.distribution import ROOT_BYTES
 from svc.model.ids import Entropy
 from svc.pki import files
+from svc.pki.credentials import CREDENTIALS_FILE
 from svc.runtime import durable
 
 DIRECTORY = "distribution"
@@ -132,7 +133,11 @@ def stage(state: Path, contents: Mapping[str, bytes], check: Callable[[Path], ob
 
     Args:
         check: Told the directory; raises SvcError where no Authority could start with it.
+
+    Raises:
+        ConfigError: it would take the place of the only copy of a key that is needed.
     """
+    _require_same_seal(state / "keys", contents)
     beside, incoming = state / f"{INCOMING}.new", state / INCOMING
     for left in (beside, incoming):
         shutil.rmtree(left, ignore_errors=True)
@@ -148,22 +153,42 @@ def stage(state: Path, contents: Mapping[str, bytes], check: Callable[[Path], ob
     durable.move(beside, incoming)
 
 
-def install(state: Path) -> bool:
+def install(state: Path, keep: Callable[[Path], object]) -> bool:
     """Bring a staged key set into ``keys/``; whether there was one.  Blocks for the disk.
 
     May be run again after it was cut: a start does so before it reads the keys.
 
+    Args:
+        keep: Told ``keys/``; keeps what is needed still once its file is replaced.
+
     Raises:
-        ConfigError: what lies there cannot be trusted.
+        ConfigError: what lies there cannot be trusted, or is the only copy of a key.
     """
     incoming = state / INCOMING
     if not os.path.lexists(incoming):
         return False
+    contents = key_files(incoming)
+    _require_same_seal(state / "keys", contents)
+    keep(state / "keys")
     # Keys first: what is found by its certificate is whole.
-    for name, data in sorted(key_files(incoming).items()):
+    for name, data in sorted(contents.items()):
         durable.replace(state / "keys" / name, data)
     shutil.rmtree(incoming)
     return True
+
+
+def _require_same_seal(keys: Path, contents: Mapping[str, bytes]) -> None:
+    """Refuse another key of what is sealed in the store: each Authority may have made its own."""
+    path, distributed = keys / CREDENTIALS_FILE, contents.get(CREDENTIALS_FILE)
+    if distributed is None or not os.path.lexists(path):
+        return
+    if files.read_private(path, os.geteuid()) != distributed:
+        raise ConfigError(
+            str(path),
+            "is not the distributed one, and may be the only copy of what opens credentials in "
+            "the store; no distributed key is taken until it is the same: keep this file "
+            "elsewhere, then copy that of the leader here",
+        )
 
 
 def require_root(directory: Path, root_pem: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.recordings.key import (
+    keep_key_in_use,
+    load_recording_keys,
+    read_recording_keys,
+)
 from svc.errors import ConfigError, SvcError
 from svc.model.sodium import seal_to
 from svc.pki import distribution
@@ -22,6 +28,7 @@ from svc.pki.receiver import (
 )
 from tests.pki.support import CLUSTER
 from tests.support.examples import examples
+from tests.support.nothing import nothing
 from tests.support.proof import proves
 
 AT = 1_800_000_000.0
@@ -152,15 +159,37 @@ class KeySetTests(SynchronousTestCase):
 
         with self.assertRaises(KeySetRefused):
             distribution.stage(state, files, refuse)
-        self.assertFalse(distribution.install(state))
+        self.assertFalse(distribution.install(state, nothing))
         distribution.stage(state, files, lambda directory: None)
         (state / "keys" / "spiffe.key").write_bytes(b"\0key")  # as if it had been cut here
-        self.assertTrue(distribution.install(state))
-        self.assertFalse(distribution.install(state))
+        self.assertTrue(distribution.install(state, nothing))
+        self.assertFalse(distribution.install(state, nothing))
         (state / "keys" / "root.key").write_bytes(b"root")
         for path in (state / "keys").iterdir():
             path.chmod(0o600)
         self.assertEqual(distribution.key_files(state / "keys"), files)
+
+    def test_only_copies(self) -> None:
+        """A key that this Authority made for itself is not lost to the one that is distributed."""
+        state = Path(self.mktemp())
+        state.mkdir(mode=0o700)
+        (state / "keys").mkdir(mode=0o700)
+        own = load_recording_keys(state / "keys", os.urandom).current
+        files = {"recording.key": b"ab" * 32 + b"\n", "credentials.key": b"cd" * 32 + b"\n"}
+        distribution.stage(state, files, nothing)
+        self.assertTrue(distribution.install(state, keep_key_in_use))
+        found = read_recording_keys(state / "keys")
+        self.assertEqual(found.current.private.hex(), "ab" * 32)
+        self.assertEqual(found.former, (own,))
+        other = {**files, "recording.key": b"ef" * 32, "credentials.key": b"12" * 32 + b"\n"}
+        with self.assertRaisesRegex(ConfigError, "credentials.key: is not the distributed one"):
+            distribution.stage(state, other, nothing)
+        distribution.stage(state, {**other, "credentials.key": files["credentials.key"]}, nothing)
+        (state / "keys" / "credentials.key").write_bytes(b"12" * 32 + b"\n")
+        before = distribution.key_files(state / "keys")
+        with self.assertRaisesRegex(ConfigError, "credentials.key: is not the distributed one"):
+            distribution.install(state, keep_key_in_use)
+        self.assertEqual(distribution.key_files(state / "keys"), before)
 
     def test_roots(self) -> None:
         """A root is kept on the disk, for its owner alone."""

@@ -16,6 +16,7 @@ from twisted.logger import Logger
 
 from svc.audit.state.key_tables import KEY_SETS, ROOT_OWNERS
 from svc.authority.distribution.ceremony import of_root
+from svc.authority.recordings.key import keep_key_in_use
 from svc.authority.state.cluster import ClusterState
 from svc.authority.state.recorder import node
 from svc.authority.state.tables import StateUnsigned
@@ -182,7 +183,7 @@ class KeySets:
         if all(_is_there(self.state / "keys" / name, data) for name, data in contents.items()):
             return False
         stage(self.state, contents, self.check)
-        return install(self.state)
+        return install(self.state, keep_key_in_use)
 
     def _place(self, root: DistributionRoot, material: KeySet) -> dict[str, str]:
         return {

@@ -126,6 +126,21 @@ def rotate_recording_key(directory: Path, entropy: Entropy) -> RecordingKey:
     return made
 
 
+def keep_key_in_use(directory: Path) -> None:
+    """Keep the key in use under its own name, too, before another takes its place; blocks.
+
+    Raises:
+        ConfigError: it cannot be trusted.
+        OSError: the disk refused.
+    """
+    path = directory / RECORDING_FILE
+    if path.exists():
+        used = _read(path)
+        kept = directory / file_of(used.public)
+        if not kept.exists():
+            durable.replace(kept, _written(used))
+
+
 @define(eq=False)
 class RecordingKeyRotation:
     """Takes the keys that lie in the directory now.

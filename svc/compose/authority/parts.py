@@ -11,6 +11,7 @@ from attrs import asdict, define, evolve, field
 from svc.audit.state.anchor import StateKeeper
 from svc.authority.ha.lease import Leadership
 from svc.authority.policy.active import PolicyInForce
+from svc.authority.recordings.key import keep_key_in_use
 from svc.authority.state.guarded_store import LogGuardedStore
 from svc.authority.state.recorder import Recorder
 from svc.compose.authority.store import OpenedStore
@@ -177,7 +178,7 @@ def load_cluster_keys(
         raise ConfigError(
             "state_dir", f"{directory}: contains no cluster keys; create them with `svc init`"
         )
-    install(state.path)  # distributed keys, whose way into the directory was cut
+    install(state.path, keep_key_in_use)  # distributed keys, whose way into the directory was cut
     keys = load_keys(directory, runtime.now, runtime.entropy, cluster=settings.cluster)
     # Where the root's key still lies here it is checked like the others, and not kept: nothing
     # that runs signs with it, and it can go offline at any time (rule R14).
