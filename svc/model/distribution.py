@@ -13,8 +13,11 @@ from enum import Enum
 from hashlib import sha256
 
 from attrs import field, frozen
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from svc.errors import SvcError
 from svc.model.canonical import Json, encode
+from svc.model.signing import BadSignature, Purpose, verify
 
 ROOT_BYTES = 32
 LEAST_OWNERS = 2
@@ -161,6 +164,57 @@ def ack_text(cluster: str, root: DistributionRoot, owner: str) -> bytes:
             "digest": root.digest.hex(),
         }
     )
+
+
+def require_signed(
+    cluster: str, root: DistributionRoot, owner: RootOwner, purpose: Purpose, signature: bytes
+) -> None:
+    """Refuse a word on a root that is not this owner's, by the credential that it has now.
+
+    Raises:
+        BadSignature: it is not.
+    """
+    if owner.receiver_key is None:
+        raise BadSignature(f"{owner.owner} has no receiver credential")
+    key = ed25519.Ed25519PublicKey.from_public_bytes(owner.receiver_key)
+    verify(key, purpose, ack_text(cluster, root, owner.owner), signature)
+
+
+def has_acked(
+    cluster: str, root: DistributionRoot, share: RootShare, owner: RootOwner | None
+) -> bool:
+    """Whether a share is acknowledged by its owner's own signature over this root."""
+    if owner is None or share.signature is None:
+        return False
+    try:
+        require_signed(cluster, root, owner, Purpose.ROOT_ACK, share.signature)
+    except SvcError:
+        return False
+    return True
+
+
+def of_root(root: DistributionRoot, shares: Iterable[RootShare]) -> list[RootShare]:
+    """The shares of one root, by owner."""
+    return sorted((one for one in shares if one.epoch == root.epoch), key=lambda one: one.owner)
+
+
+def withdrawn_with(
+    cluster: str,
+    root: DistributionRoot,
+    shares: Iterable[RootShare],
+    owners: Iterable[RootOwner],
+) -> list[str]:
+    """The owners by whose withdrawn credential a root can be opened, by name.
+
+    One that was withdrawn and came back with another credential is among them: the former one,
+    which may be in a thief's hands, opens the root still.
+    """
+    kept = {one.owner: one for one in retained(owners)}
+    return [
+        one.owner
+        for one in of_root(root, shares)
+        if not has_acked(cluster, root, one, kept.get(one.owner))
+    ]
 
 
 def pending(roots: Iterable[DistributionRoot]) -> DistributionRoot | None:

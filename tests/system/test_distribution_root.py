@@ -184,7 +184,7 @@ class DistributionRootTests(SynchronousTestCase):
         self.refused(self.root("withdraw", SECOND), "too_few_owners", FIRST)
         self.cluster.command("keys", "renew", "spiffe")
         until("it was entered", lambda: self.status()["material_revision"] == 3)
-        until("it is said", lambda: "was withdrawn" in self.cluster.child(FIRST).text())
+        until("it is said", lambda: "that was withdrawn" in self.cluster.child(FIRST).text())
         self.assertEqual(self.status()["distributed_revision"], 2)
         state = self.cluster.gateway.files.state
         for name in ("spiffe.key", "spiffe.pem"):

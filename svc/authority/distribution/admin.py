@@ -6,14 +6,22 @@ from collections.abc import Iterator
 
 from attrs import define
 
-from svc.authority.distribution.ceremony import RootCeremony, of_root
+from svc.authority.distribution.ceremony import RootCeremony
 from svc.authority.distribution.own import OwnRoots
 from svc.authority.distribution.pause import RotationAdmin
 from svc.authority.state.cluster import ClusterState
 from svc.interfaces.store import ITransaction
 from svc.model.audit.record import Actor
 from svc.model.cluster.lease import Member
-from svc.model.distribution import NONE_YET, DistributionRoot, in_force, newest, pending
+from svc.model.distribution import (
+    NONE_YET,
+    DistributionRoot,
+    has_acked,
+    in_force,
+    newest,
+    of_root,
+    pending,
+)
 from svc.proto.gate.v1 import root_pb2 as pb
 
 UNREGISTERED = "unregistered"
@@ -83,7 +91,7 @@ class RootAdmin:
             epoch=NONE_YET if root is None else root.epoch,
             material_revision=0 if material is None else material.revision,
             prepared=None if prepared is None else self._prepared(state, prepared),
-            owners=_owners(state, members),
+            owners=_owners(self.ceremony.cluster, state, members),
             owner=self.own.credential.owner,
             distributed_revision=max(sealed, default=0),
             automatic_distribution=self.is_automatic,
@@ -93,8 +101,9 @@ class RootAdmin:
     def _prepared(self, state: ClusterState, root: DistributionRoot) -> pb.PreparedRoot:
         acked, waiting = list[str](), list[str]()
         for one in of_root(root, state.root_shares.values()):
-            has_acked = self.ceremony.has_acked(root, one, state.root_owners)
-            (acked if has_acked else waiting).append(one.owner)
+            owner = state.root_owners.get(one.owner)
+            is_acked = has_acked(self.ceremony.cluster, root, one, owner)
+            (acked if is_acked else waiting).append(one.owner)
         return pb.PreparedRoot(
             epoch=root.epoch,
             material_revision=root.material_revision,
@@ -108,11 +117,16 @@ def _members(tx: ITransaction) -> list[Member]:
     return list(tx.lease.members())
 
 
-def _owners(state: ClusterState, members: list[Member]) -> Iterator[pb.RootOwnerRow]:
+def _owners(cluster: str, state: ClusterState, members: list[Member]) -> Iterator[pb.RootOwnerRow]:
     """Every Authority that registered a credential or lives on the store, by name."""
     root = in_force(state.roots.values())
-    shares = () if root is None else of_root(root, state.root_shares.values())
-    has_root = {one.owner for one in shares}
+    has_root = set[str]()
+    if root is not None:
+        has_root = {
+            one.owner
+            for one in of_root(root, state.root_shares.values())
+            if has_acked(cluster, root, one, state.root_owners.get(one.owner))
+        }
     revisions = {one.digest: one.revision for one in state.key_sets.values()}
     ids = {one.owner: one.node_id for one in members}
     for name in sorted({*ids, *state.root_owners}):

@@ -8,11 +8,10 @@ is silent has not agreed, and has not left: there is no time in here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attrs import define, evolve, field
-from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from svc.audit.state.key_tables import KEY_SETS, PAUSES, ROOT_OWNERS, ROOT_SHARES, ROOTS
 from svc.authority.distribution.pause import require_rotation
@@ -38,15 +37,17 @@ from svc.model.distribution import (
     RootOwner,
     RootShare,
     RootState,
-    ack_text,
+    has_acked,
     in_force,
     newest,
+    of_root,
     pending,
+    require_signed,
     retained,
     root_digest,
 )
 from svc.model.ids import Entropy
-from svc.model.signing import BadSignature, Purpose, verify
+from svc.model.signing import Purpose
 from svc.model.sodium import NotOpened, seal_to
 
 _STATUS = "svc authority keys sync root status"
@@ -138,7 +139,11 @@ class RootCeremony:
         roots, owners = rows.every(ROOTS).values(), rows.every(ROOT_OWNERS)
         root = _require_pending(roots)
         shares = of_root(root, rows.every(ROOT_SHARES).values())
-        waiting = [one.owner for one in shares if not self.has_acked(root, one, owners)]
+        waiting = [
+            one.owner
+            for one in shares
+            if not has_acked(self.cluster, root, one, owners.get(one.owner))
+        ]
         if waiting:
             raise _refused(
                 "root_not_acknowledged",
@@ -207,7 +212,7 @@ class RootCeremony:
                 reason="not_an_owner",
             )
         purpose = Purpose.ROOT_CANCEL if word.cancel else Purpose.ROOT_ACK
-        self._require_signed(root, owner, purpose, word.signature)
+        require_signed(self.cluster, root, owner, purpose, word.signature)
         asked_by = word.by if actor.kind == "node" else ""
         if word.cancel:
             cancelled = evolve(root, state=RootState.CANCELLED)
@@ -215,34 +220,13 @@ class RootCeremony:
             self._record(
                 tx, ROOT_CANCEL, actor, root, [word.owner], roots=[cancelled], asked_by=asked_by
             )
-        elif not self.has_acked(root, share, {word.owner: owner}):
+        elif not has_acked(self.cluster, root, share, owner):
             acked = evolve(share, signature=word.signature, acked_at=self.writer.now())
             tx.roots.put_share(acked)
             named = [word.owner]
             self._record(
                 tx, ROOT_ACK, actor, root, named, roots=(), shares=[acked], asked_by=asked_by
             )
-
-    def has_acked(
-        self, root: DistributionRoot, share: RootShare, owners: Mapping[str, RootOwner]
-    ) -> bool:
-        """Whether a share is acknowledged by its owner's own signature over this root."""
-        owner = owners.get(share.owner)
-        if owner is None or share.signature is None:
-            return False
-        try:
-            self._require_signed(root, owner, Purpose.ROOT_ACK, share.signature)
-        except SvcError:
-            return False
-        return True
-
-    def _require_signed(
-        self, root: DistributionRoot, owner: RootOwner, purpose: Purpose, signature: bytes
-    ) -> None:
-        if owner.receiver_key is None:
-            raise BadSignature(f"{owner.owner} has no receiver credential")
-        key = ed25519.Ed25519PublicKey.from_public_bytes(owner.receiver_key)
-        verify(key, purpose, ack_text(self.cluster, root, owner.owner), signature)
 
     def _record(
         self,
@@ -272,11 +256,6 @@ class RootCeremony:
             },
             state=changed,
         )
-
-
-def of_root(root: DistributionRoot, shares: Iterable[RootShare]) -> list[RootShare]:
-    """The shares of one root, by owner."""
-    return sorted((one for one in shares if one.epoch == root.epoch), key=lambda one: one.owner)
 
 
 def _sealed(owner: RootOwner, secret: bytes) -> bytes:

@@ -15,9 +15,7 @@ from attrs import define, evolve, field
 from twisted.logger import Logger
 
 from svc.audit.state.key_tables import KEY_SETS, ROOT_OWNERS
-from svc.authority.distribution.ceremony import of_root
 from svc.authority.recordings.key import keep_key_in_use
-from svc.authority.state.cluster import ClusterState
 from svc.authority.state.recorder import node
 from svc.authority.state.tables import StateUnsigned
 from svc.authority.state.writer import StateWriter
@@ -29,7 +27,7 @@ from svc.model.distribution import (
     KeySet,
     in_force,
     newest,
-    retained,
+    withdrawn_with,
 )
 from svc.pki.distribution import (
     RootFiles,
@@ -125,12 +123,15 @@ class KeySets:
             return
         if material.digest != self.loaded() or (material.sealed and material.epoch == root.epoch):
             return
-        outside = _withdrawn(state, root)
+        outside = withdrawn_with(
+            self.cluster, root, state.root_shares.values(), state.root_owners.values()
+        )
         if outside:
             self._say(
                 SvcError(
-                    f"keys are not distributed under root {root.epoch}, which {outside} has and "
-                    "was withdrawn; prepare and activate another root",
+                    f"keys are not distributed under root {root.epoch}, which a credential of "
+                    f"{', '.join(outside)} opens that was withdrawn; prepare and activate another "
+                    "root",
                     reason="root_of_withdrawn_owner",
                 )
             )
@@ -204,10 +205,3 @@ def _is_there(path: Path, data: bytes) -> bool:
         return path.read_bytes() == data
     except OSError:
         return False
-
-
-def _withdrawn(state: ClusterState, root: DistributionRoot) -> str:
-    """The owners that have the root and were withdrawn since, by name."""
-    kept = {one.owner for one in retained(state.root_owners.values())}
-    shares = of_root(root, state.root_shares.values())
-    return ", ".join(one.owner for one in shares if one.owner not in kept)

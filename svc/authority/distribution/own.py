@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 
 from attrs import define
 
-from svc.authority.distribution.ceremony import of_root
 from svc.authority.state.cache import ClusterStateCache
 from svc.errors import Denied, Fault, SvcError
 from svc.messages.forward import RootWord
@@ -16,6 +15,7 @@ from svc.model.distribution import (
     RootShare,
     ack_text,
     newest,
+    of_root,
     pending,
     root_digest,
 )

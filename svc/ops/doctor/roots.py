@@ -18,6 +18,7 @@ from svc.model.distribution import (
     newest,
     pending,
     retained,
+    withdrawn_with,
 )
 from svc.model.doctor import Finding, fail, info, ok, warn
 from svc.ops.doctor.check import Check
@@ -121,13 +122,12 @@ def _root(context: CheckContext) -> Iterator[Finding]:
             "svc authority keys sync root ack on the host of each owner, then activate; or cancel",
         )
     if root is not None:
-        kept = {one.owner for one in retained(stored.owners)}
-        gone = ", ".join(
-            one.owner for one in stored.shares if one.epoch == root.epoch and one.owner not in kept
-        )
+        cluster = context.settings.cluster
+        gone = withdrawn_with(cluster, root, stored.shares, stored.owners)
         if gone:
             yield warn(
-                f"{gone} was withdrawn and has root {root.epoch}, so no keys are distributed",
+                f"a credential of {', '.join(gone)} that was withdrawn opens root {root.epoch}, so "
+                "no keys are distributed",
                 "svc authority keys sync root prepare",
             )
     members = {one.owner for one in stored.members}
