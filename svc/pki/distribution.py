@@ -139,8 +139,7 @@ def stage(state: Path, contents: Mapping[str, bytes], check: Callable[[Path], ob
     """
     _require_same_seal(state / "keys", contents)
     beside, incoming = state / f"{INCOMING}.new", state / INCOMING
-    for left in (beside, incoming):
-        shutil.rmtree(left, ignore_errors=True)
+    shutil.rmtree(beside, ignore_errors=True)
     files.make_private_directory(beside)
     for name, data in contents.items():
         durable.write_new(beside / name, data)
@@ -150,6 +149,7 @@ def stage(state: Path, contents: Mapping[str, bytes], check: Callable[[Path], ob
     except SvcError:
         shutil.rmtree(beside, ignore_errors=True)
         raise
+    shutil.rmtree(incoming, ignore_errors=True)
     durable.move(beside, incoming)
 
 

@@ -161,6 +161,8 @@ class KeySetTests(SynchronousTestCase):
             distribution.stage(state, files, refuse)
         self.assertFalse(distribution.install(state, nothing))
         distribution.stage(state, files, lambda directory: None)
+        with self.assertRaises(KeySetRefused):  # what was staged before stays until then
+            distribution.stage(state, {"spiffe.key": b"other"}, refuse)
         (state / "keys" / "spiffe.key").write_bytes(b"\0key")  # as if it had been cut here
         self.assertTrue(distribution.install(state, nothing))
         self.assertFalse(distribution.install(state, nothing))

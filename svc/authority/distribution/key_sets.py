@@ -79,7 +79,17 @@ class KeySets:
             self._say(refused)
 
     async def follow(self) -> None:
-        """One pass of an Authority that stands by: take the newest key set, if it is for us."""
+        """One pass of an Authority: take the newest key set, if it is for us.
+
+        What an earlier pass did not bring to its end is brought there first, whatever is said now:
+        until then, ``keys/`` has files of two key sets.
+        """
+        try:
+            if await self.in_thread(lambda: install(self.state, keep_key_in_use)):
+                _log.info("keys taken, which were left half taken")
+        except (SvcError, OSError) as refused:
+            self._say(refused)
+            return
         state = self.writer.cache.state
         material = newest(state.key_sets.values())
         if not self.is_automatic or material is None or state.pause is not None:

@@ -93,6 +93,22 @@ class DistributionTests(KeySetCase):
         value_of(self.sets["a2"].follow())
         self.assertEqual(distribution.key_files(self.keys_of("a2")), renewed)
 
+    def test_cut(self) -> None:
+        """What was cut is brought to its end, also where nothing more is taken now."""
+        self.lead()
+        renewed = {"spiffe.key": b"another", "spiffe.pem": b"its own"}
+        self.renew(renewed)
+        keys = self.keys_of("a2")
+        (keys / "spiffe.pem").unlink()
+        (keys / "spiffe.pem").mkdir()  # no file replaces it
+        value_of(self.sets["a2"].follow())
+        self.assertEqual((keys / "spiffe.key").read_bytes(), b"another")
+        self.do(self.rotation.pause(pb.PauseRotationRequest(reason="upgrade"), ADMIN))
+        value_of(self.sets["a2"].follow())
+        (keys / "spiffe.pem").rmdir()
+        value_of(self.sets["a2"].follow())
+        self.assertEqual(distribution.key_files(keys), renewed)
+
     def test_came_back(self) -> None:
         """Who stole a credential has root 1 still, though its owner has another one now."""
         self.assertEqual(self.has_root("a3"), "yes")
