@@ -221,8 +221,9 @@ class DistributionRootTests(SynchronousTestCase):
         self.cluster.command("ca", "rotation", "pause", "--reason", "an upgrade")
         self.refused(self.root("prepare"), "rotation_paused", "an upgrade")
         self.assertTrue(self.status(SECOND)["rotation_paused"])
-        renewed = self.cluster.ran("keys", "renew", "spiffe")
-        self.assertEqual(renewed.status, 1)
-        self.assertIn("rotation is paused by local:0 (an upgrade)", renewed.stderr)
+        for words in (("keys", "renew", "spiffe"), ("recordings", "rotate-key")):
+            renewed = self.cluster.ran(*words)
+            self.assertEqual(renewed.status, 1)
+            self.assertIn("rotation is paused by local:0 (an upgrade)", renewed.stderr)
         self.cluster.command("ca", "rotation", "resume")
         self.root("prepare").checked()

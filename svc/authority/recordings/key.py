@@ -59,6 +59,11 @@ class RecordingKeys:
     current: RecordingKey
     former: tuple[RecordingKey, ...] = ()
 
+    def with_current(self, key: RecordingKey) -> RecordingKeys:
+        """The same keys, and *key* is the one in use."""
+        others = (one for one in (self.current, *self.former) if one.public != key.public)
+        return RecordingKeys(key, tuple(others))
+
     def opening(self, public: bytes) -> bytes:
         """The private key that opens what was sealed to *public*.
 
@@ -148,11 +153,13 @@ class RecordingKeyRotation:
     Attributes:
         keys: Those in use.
         read: Reads the directory; blocks, raises SvcError.
+        is_paused: Whether rotation is paused: then a newer key opens, and nothing is sealed to it.
     """
 
     keys: RecordingKeys
     read: Callable[[], RecordingKeys]
     in_thread: InThread
+    is_paused: Callable[[], bool]
     _unread: str = field(default="", init=False)
 
     async def follow(self) -> None:
@@ -164,7 +171,10 @@ class RecordingKeyRotation:
                 _log.error("a key in keys/ was not accepted", key="recording", reason=refused.text)
             self._unread = refused.text
             return
-        before, self.keys, self._unread = self.keys, found, ""
+        before = self.keys
+        if self.is_paused():
+            found = found.with_current(before.current)
+        self.keys, self._unread = found, ""
         if before.current.public != found.current.public:
             _log.info("recordings are sealed to a newer key", sha256=found.current.sha256)
 

@@ -45,6 +45,7 @@ def recording_wiring(p: Parts, state_cache: ClusterStateCache, rates: AskRates) 
         load_recording_keys(directory, p.runtime.entropy),
         read=lambda: read_recording_keys(directory),
         in_thread=in_thread,
+        is_paused=lambda: state_cache.state.pause is not None,
     )
     receiver = RecordingReceiver(
         cluster=p.settings.cluster,

@@ -82,6 +82,7 @@ class KeyTests(SynchronousTestCase):
             self_keys := read_recording_keys(self.keys),
             read=lambda: read_recording_keys(self.keys),
             in_thread=inline,
+            is_paused=lambda: False,
         )
         value_of(rotation.follow())
         self.assertEqual((rotation.keys, events), (self_keys, []))
@@ -98,3 +99,20 @@ class KeyTests(SynchronousTestCase):
         self.assertEqual(
             told, ["recordings are sealed to a newer key", "a key in keys/ was not accepted"]
         )
+
+    def test_paused(self) -> None:
+        """While rotation is paused a newer key opens what it should, and is not the one in use."""
+        paused = True
+        rotation = RecordingKeyRotation(
+            read_recording_keys(self.keys),
+            read=lambda: read_recording_keys(self.keys),
+            in_thread=inline,
+            is_paused=lambda: paused,
+        )
+        second = rotate_recording_key(self.keys, os.urandom)
+        value_of(rotation.follow())
+        self.assertEqual(rotation.keys.current, self.first)
+        self.assertEqual(rotation.keys.opening(second.public), second.private)
+        paused = False
+        value_of(rotation.follow())
+        self.assertEqual(rotation.keys.current, second)

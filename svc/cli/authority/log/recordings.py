@@ -200,10 +200,14 @@ def rotate_key(context: click.Context, as_json: bool) -> None:
     It is written to keys/recording.key of this Authority.  Keys of before are kept beside it, so
     every recording stays readable.  The Authority may run or not; a running one takes the new
     key at its next reload pass.  Sessions that are open go on with the key that they began with.
+    Refused while rotation is paused.
     """
     from svc.authority.recordings.key import file_of, rotate_recording_key
+    from svc.ops.rotation import require_rotation
 
-    directory = authority_state(authority_settings(context)) / "keys"
+    settings = authority_settings(context)
+    require_rotation(settings, is_issuing=False)
+    directory = authority_state(settings) / "keys"
     try:
         made = rotate_recording_key(directory, os.urandom)
     except OSError as error:
