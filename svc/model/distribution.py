@@ -111,7 +111,7 @@ class KeySet:
     """One state of the keys that every Authority signs with: the material of a revision.
 
     Attributes:
-        digest: Of its certificates, see :func:`key_set_digest`.
+        digest: Of its public halves, see :func:`key_set_digest`.
         since: When the leader entered it, in seconds since the epoch of Unix.
         epoch: The root that *sealed* is sealed under; 0: it is not distributed.
         sealed: The files of the key set; empty: it is not distributed.
@@ -139,7 +139,7 @@ def key_set_digest(certificates: Mapping[str, bytes]) -> bytes:
     """The digest by which Authorities compare what they have loaded.
 
     Args:
-        certificates: DER, by the names of their keys.
+        certificates: DER, by the names of their keys; of a key without one its public half.
     """
     listed: list[Json] = [
         [name, sha256(der).hexdigest()] for name, der in sorted(certificates.items())

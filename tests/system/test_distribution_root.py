@@ -173,9 +173,14 @@ class DistributionRootTests(SynchronousTestCase):
         self.assertEqual(first, second)
         self.assertNotEqual(first, third)
         self.refused(self.root("prepare"), "key_set_differs", THIRD)
-        for name in ("spiffe.key", "spiffe.pem"):
-            shutil.copy(keys[0] / name, keys[2] / name)
-        until("it was copied", partial(self.is_at, THIRD, 2))
+        self.cluster.command("recordings", "rotate-key")
+        until("the key of recordings was taken", partial(self.is_at, SECOND, 3))
+        first, second = ((one / "recording.key").read_bytes() for one in keys[:2])
+        self.assertEqual(first, second)
+        for path in keys[0].glob("*.*"):
+            if path.name.startswith(("spiffe.", "recording")):
+                shutil.copy(path, keys[2] / path.name)
+        until("it was copied", partial(self.is_at, THIRD, 3))
 
     def check_withdrawal(self) -> None:
         """Who is withdrawn gets no further root, and no key under it; two have to remain."""
@@ -183,15 +188,15 @@ class DistributionRootTests(SynchronousTestCase):
         self.assertIn("a withdrawal revokes nothing", told.stderr)
         self.refused(self.root("withdraw", SECOND), "too_few_owners", FIRST)
         self.cluster.command("keys", "renew", "spiffe")
-        until("it was entered", lambda: self.status()["material_revision"] == 3)
+        until("it was entered", lambda: self.status()["material_revision"] == 4)
         until("it is said", lambda: "that was withdrawn" in self.cluster.child(FIRST).text())
-        self.assertEqual(self.status()["distributed_revision"], 2)
+        self.assertEqual(self.status()["distributed_revision"], 3)
         state = self.cluster.gateway.files.state
         for name in ("spiffe.key", "spiffe.pem"):
             shutil.copy(state(FIRST) / "keys" / name, state(SECOND) / "keys" / name)
-        until("it was copied", partial(self.is_at, SECOND, 3))
+        until("it was copied", partial(self.is_at, SECOND, 4))
         self.agree((FIRST, SECOND))
-        until("it is sealed", lambda: self.status()["distributed_revision"] == 3)
+        until("it is sealed", lambda: self.status()["distributed_revision"] == 4)
         roots = [
             sorted(one.name for one in (state(name) / "distribution").iterdir()) for name in NAMES
         ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 from attrs import evolve, frozen
@@ -15,6 +14,7 @@ from svc.authority.distribution.own import OwnRoots
 from svc.authority.distribution.owners import ReceiverRegistry, ReceiverReporting
 from svc.authority.distribution.pause import RotationAdmin
 from svc.authority.ha.leader_connection import LeaderRoute
+from svc.authority.recordings.key import RecordingKeys
 from svc.authority.state.writer import StateWriter
 from svc.compose.authority.parts import Parts
 from svc.errors import SvcError
@@ -35,6 +35,7 @@ from svc.model.principal import Role
 from svc.pki.distribution import DIRECTORY, RootFiles, require_root
 from svc.pki.issue import der
 from svc.pki.keyring import load_keys
+from svc.pki.root import ClusterKeys
 from svc.proto.gate.v1 import root_pb2 as pb
 from svc.runtime.services import PeriodicTask
 from svc.runtime.threads import in_pool
@@ -43,6 +44,9 @@ LOOK_SECS = 2.0
 """Between two looks whether our credential is registered; a look costs nothing while it is."""
 
 TELL_SECS = 10.0
+
+RECORDING = "recording"
+"""The key that recordings are sealed to, in a key set's digest."""
 
 MEANWHILE = tuple(f"/gate.v1.Admin/{name}" for name in ("RootStatus", "AckRoot", "CancelRoot"))
 """Commands that an Authority answers at its control socket while it stands by, too."""
@@ -73,15 +77,19 @@ class DistributionWiring:
     meanwhile: Sequence[str] = MEANWHILE
 
 
-def loaded_keys(p: Parts) -> bytes:
-    """Digest of the keys that this process signs with now."""
-    certificates = {word: der(one.certificate) for word, one in p.keys.purposes.items()}
-    issuers = p.issuer.keys.issuers
-    certificates |= {kind: der(one.certificate) for kind, one in issuers.items()}
-    return key_set_digest(certificates)
+def loaded_keys(own: ClusterKeys, issuing: ClusterKeys, recording: RecordingKeys) -> bytes:
+    """Digest of the keys that a process signs with, and has recordings sealed to.
+
+    Args:
+        own: Has the keys that it signs with itself.
+        issuing: Has its issuing CAs.
+    """
+    public = {word: der(one.certificate) for word, one in own.purposes.items()}
+    public |= {kind: der(one.certificate) for kind, one in issuing.issuers.items()}
+    return key_set_digest({**public, RECORDING: recording.current.public})
 
 
-def root_rooms(p: Parts, writer: StateWriter) -> RootRooms:
+def root_rooms(p: Parts, writer: StateWriter, recording: Callable[[], RecordingKeys]) -> RootRooms:
     """Wire what is used while we lead."""
     runtime, cluster = p.runtime, p.settings.cluster
     root_pem = p.state / "keys" / "root.pem"
@@ -100,7 +108,7 @@ def root_rooms(p: Parts, writer: StateWriter) -> RootRooms:
             state=p.state.path,
             kept=RootFiles(p.state / DIRECTORY),
             writer=writer,
-            loaded=partial(loaded_keys, p),
+            loaded=lambda: loaded_keys(p.keys, p.issuer.keys, recording()),
             is_automatic=p.settings.keys.automatic_distribution,
             check=check,
             in_thread=in_pool(runtime.reactor),
@@ -131,7 +139,7 @@ def distribution_wiring(
         channel = await route.channel()
         await channel.unary(WORD_METHOD, word_message(word), pb.RootWordReceipt, timeout=TELL_SECS)
 
-    loaded = partial(loaded_keys, p)
+    loaded = roots.key_sets.loaded
     own = OwnRoots(
         cluster=p.settings.cluster,
         credential=p.receiver,

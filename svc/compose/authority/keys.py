@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import frozen
 
 from svc.audit.checkpoint.signer import HeadWriter
 from svc.authority.enroll.issuers import IssuerRotation
 from svc.authority.enroll.revisions import OutsideKeyRevisions
 from svc.authority.enroll.rotation import SigningKeyRotation
+from svc.authority.recordings.key import RecordingKeys
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.writer import StateWriter
 from svc.compose.authority.distribution import RootRooms, root_rooms
@@ -48,14 +51,23 @@ class KeyWiring:
             await self.roots.key_sets.lead()
 
 
-def key_wiring(p: Parts, state_cache: ClusterStateCache, writer: StateWriter) -> KeyWiring:
-    """Wire it."""
+def key_wiring(
+    p: Parts,
+    state_cache: ClusterStateCache,
+    writer: StateWriter,
+    recording: Callable[[], RecordingKeys],
+) -> KeyWiring:
+    """Wire it.
+
+    Args:
+        recording: The keys that recordings are sealed to.
+    """
     stale = StaleKinds(p.metrics)
     return KeyWiring(
         issuers=issuers_in_force(p, state_cache, stale),
         outside=outside_keys_in_force(p, state_cache, stale),
         stale=stale,
-        roots=root_rooms(p, writer),
+        roots=root_rooms(p, writer, recording),
     )
 
 

@@ -202,6 +202,7 @@ def shared_services(p: Parts) -> SharedServices:
         renewals=rates.renewals,
     )
     sampled = SampledAllows(recent, gated, approvals.facts_of)
+    recordings = recording_wiring(p, state_cache, rates)
     enrollment = Enrollment(
         issuer=p.issuer,
         state_cache=state_cache,
@@ -246,9 +247,9 @@ def shared_services(p: Parts) -> SharedServices:
         accounts=accounts,
         renewals=renewals,
         identities=session_identities(p, state_cache, policy, refusals, rates),
-        recordings=recording_wiring(p, state_cache, rates),
+        recordings=recordings,
         rates=rates,
         refusals=refusals,
         unsigned=UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),
-        keys=key_wiring(p, state_cache, writer),
+        keys=key_wiring(p, state_cache, writer, lambda: recordings.keys.keys),
     )
