@@ -23,6 +23,7 @@ from svc.compose.authority.state import StateStartup
 from svc.model.audit.spool import prove_audit_key
 from svc.model.cluster.node import TokenRecord, TokenRole
 from svc.model.cluster.token import make_token
+from svc.model.distribution import RotationPause
 from svc.model.principal import Role
 from svc.pki.audit_signatures import origin_verifier
 from svc.pki.enroll import CertificateIssuer
@@ -423,6 +424,19 @@ class RestartedTests(StateCase):
             named=["policy:1"],
         )
         self.assertIsNone(facts.policy)
+
+    def test_pause(self) -> None:
+        """Whoever takes the row of a pause away, or changes it, ends no pause."""
+        pause = RotationPause(is_paused=True, since=1.0, by="ada")
+        self.house.run(lambda tx: tx.keyrings.pause(pause))
+        self.assertEqual(self.facts_after_restart()[0].pause, pause)
+        for statement in (
+            "UPDATE rotation_pauses SET is_paused = 0",
+            "DELETE FROM rotation_pauses",
+        ):
+            facts = self.absent(statement, named=["pause:rotation"])
+            assert facts.pause is not None
+            self.assertTrue(facts.pause.is_paused)
 
     def test_inserted_policy(self) -> None:
         """Beside a version that nobody set the one that was set is in force."""

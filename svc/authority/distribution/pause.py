@@ -46,7 +46,8 @@ class RotationAdmin:
         self, request: pb.RotationStatusRequest, actor: Actor
     ) -> pb.RotationStatusResponse:
         """Whether it is paused, since when and by whom."""
-        found = self.writer.cache.state.pauses.get(ID)
+        state = self.writer.cache.state
+        found = state.pause or state.pauses.get(ID)
         if found is None:
             return pb.RotationStatusResponse()
         return pb.RotationStatusResponse(

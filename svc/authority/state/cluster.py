@@ -21,6 +21,11 @@ from svc.model.distribution import (
 )
 from svc.model.policy.version import PolicyVersion
 
+_PAUSE = "pause:"
+_UNKNOWN = RotationPause(
+    is_paused=True, since=0.0, by="nobody known", reason="its row is not as it was signed"
+)
+
 
 @frozen
 class ClusterState:
@@ -59,5 +64,10 @@ class ClusterState:
 
     @property
     def pause(self) -> RotationPause | None:
-        """The pause of rotation; None: it is not paused."""
+        """The pause of rotation; None: it is not paused.
+
+        Where the row is not as it was signed, nobody knows that it was ended: then it lasts.
+        """
+        if any(subject.startswith(_PAUSE) for subject in self.absent):
+            return _UNKNOWN
         return next((one for one in self.pauses.values() if one.is_paused), None)
