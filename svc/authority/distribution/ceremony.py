@@ -290,7 +290,9 @@ def _too_few(owners: Sequence[RootOwner]) -> SvcError:
     names = ", ".join(one.owner for one in owners) or "none"
     return _refused(
         "too_few_owners",
-        f"a distribution root needs at least {LEAST_OWNERS} owners; there would be: {names}",
+        f"a distribution root needs at least {LEAST_OWNERS} owners; there would be: {names}; start "
+        "a further Authority first, or, where one has lost its receiver.key, give that one another "
+        "authority.name",
     )
 
 

@@ -9,7 +9,7 @@ from attrs import define, evolve, field
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.logger import Logger
 
-from svc.audit.state.key_tables import ROOT_OWNERS
+from svc.audit.state.key_tables import ROOT_OWNERS, ROOT_SHARES, ROOTS
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import node
 from svc.authority.state.writer import StateWriter
@@ -17,7 +17,7 @@ from svc.errors import Fault, LeaseLost, SvcError, Unavailable
 from svc.interfaces.store import ITransaction
 from svc.messages.forward import ReceiverReport
 from svc.model.audit.events import ROOT_OWNER
-from svc.model.distribution import OwnerState, RootOwner
+from svc.model.distribution import OwnerState, RootOwner, in_force, pending
 from svc.model.signing import Purpose, sign, verify
 from svc.pki.receiver import ReceiverCredential, registration_text
 
@@ -41,7 +41,7 @@ class ReceiverRegistry:
         Raises:
             BadSignature: whoever registers it does not have the key.
             SvcError: ``receiver_copied``: another owner has it; ``receiver_replaced``: this owner
-                has another one.
+                has another one, which a root is sealed to, or which another node has.
         """
         text = registration_text(
             self.cluster, report.owner, report.receiver_key, report.sealing_key
@@ -63,7 +63,11 @@ class ReceiverRegistry:
                 # What is loaded is not signed: it decides nothing, and changes at each renewal.
                 tx.roots.put_owner(evolve(known, key_set=report.key_set))
                 return
-        elif known is not None and known.state is OwnerState.RETAINED:
+        elif (
+            known is not None
+            and known.state is OwnerState.RETAINED
+            and (known.node_id != node_id or self._has_share(tx, known))
+        ):
             raise _replaced(report.owner)
         entered = RootOwner(
             owner=report.owner,
@@ -88,6 +92,14 @@ class ReceiverRegistry:
             },
             state=[ROOT_OWNERS.now(tx, one.owner) for one in changed],
         )
+
+    def _has_share(self, tx: ITransaction, owner: RootOwner) -> bool:
+        """Whether a root that is prepared or in force is sealed to the credential it has."""
+        rows = self.writer.rows(tx)
+        roots = rows.every(ROOTS).values()
+        epochs = {one.epoch for one in (pending(roots), in_force(roots)) if one is not None}
+        shares = rows.every(ROOT_SHARES).values()
+        return any(one.owner == owner.owner and one.epoch in epochs for one in shares)
 
     def _renamed(self, owners: Iterable[RootOwner], entered: RootOwner) -> list[RootOwner]:
         """What the same Authority registered under the name that it had before."""
@@ -210,7 +222,8 @@ def _replaced(owner: str) -> SvcError:
     return SvcError(
         f"another receiver credential of {owner} is registered; put the former receiver.key back, "
         "or, if it is lost, withdraw this owner first: svc authority keys sync root withdraw "
-        f"{owner}",
+        f"{owner}; where fewer than two owners would remain, start a further Authority first, or "
+        "give this one another authority.name",
         reason=REPLACED,
         fault=Fault.PRECONDITION,
     )

@@ -294,10 +294,22 @@ class RegistrationTests(RootCase):
         self.assertIn("the credential of a4 is registered as that of a2", text)
 
     def test_replaced(self) -> None:
-        """Another credential of an owner counts only once the owner was withdrawn."""
+        """Another credential of an owner of a root counts only once the owner was withdrawn."""
+        self.prepare()
         made = Owner(self, "a3")
-        self.refused(self.registry.take(made.report(), made.node_id), "receiver_replaced")
+        text = self.refused(self.registry.take(made.report(), made.node_id), "receiver_replaced")
+        self.assertIn("another authority.name", text)
+        self.do(self.owners["a1"].own.cancel(ADMIN))
         self.do(self.ceremony.withdraw("a3", ADMIN))
+        made.register()
+        known = self.house.state_cache.state.root_owners["a3"]
+        self.assertEqual(known.state, OwnerState.RETAINED)
+        self.assertEqual(known.receiver_key, made.credential.receiver_key)
+
+    def test_lost_before_any_root(self) -> None:
+        """Where no root was sealed to the former one, the same Authority replaces what it lost."""
+        made = Owner(self, "a3")
+        self.refused(self.registry.take(made.report(), "node-a2"), "receiver_replaced")
         made.register()
         known = self.house.state_cache.state.root_owners["a3"]
         self.assertEqual(known.state, OwnerState.RETAINED)
