@@ -8,7 +8,7 @@ is silent has not agreed, and has not left: there is no time in here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from attrs import define, evolve, field
@@ -103,11 +103,8 @@ class RootCeremony:
         rows = self.writer.rows(tx)
         require_rotation(rows.every(PAUSES).values(), "no root is prepared")
         roots, owners = rows.every(ROOTS).values(), rows.every(ROOT_OWNERS)
-        if (prepared := pending(roots)) is not None:
-            raise _refused(
-                "root_pending",
-                f"root {prepared.epoch} is prepared already; activate it or cancel it first",
-            )
+        kept, material = retained(owners.values()), newest(rows.every(KEY_SETS).values())
+        self._require_none_pending(tx, roots, {one.owner for one in kept}, actor)
         missing = [one.owner for one in tx.lease.members() if one.owner not in owners]
         if missing:
             raise _refused(
@@ -115,7 +112,6 @@ class RootCeremony:
                 f"{', '.join(missing)}: has no receiver credential; upgrade and start that "
                 "Authority, or, if it is gone for good, withdraw it",
             )
-        kept, material = retained(owners.values()), newest(rows.every(KEY_SETS).values())
         if len(kept) < LEAST_OWNERS:
             raise _too_few(kept)
         assert material is not None, "a leader enters its keys before it serves anybody"
@@ -134,11 +130,44 @@ class RootCeremony:
             tx.roots.put_share(share)
         self._record(tx, ROOT_PREPARE, actor, root, [one.owner for one in kept], shares=shares)
 
+    def _require_none_pending(
+        self,
+        tx: ITransaction,
+        roots: Iterable[DistributionRoot],
+        kept: Container[str],
+        actor: Actor,
+    ) -> None:
+        """Refuse a second root; one whose owners all have other names now is given up instead.
+
+        Nobody else could: a cancellation is signed by an owner.
+        """
+        prepared = pending(roots)
+        if prepared is None:
+            return
+        shares = of_root(prepared, self.writer.rows(tx).every(ROOT_SHARES).values())
+        if any(one.owner in kept for one in shares):
+            raise _refused(
+                "root_pending",
+                f"root {prepared.epoch} is prepared already; activate it or cancel it first",
+            )
+        cancelled = evolve(prepared, state=RootState.CANCELLED)
+        tx.roots.put_root(cancelled)
+        named = [one.owner for one in shares]
+        self._record(tx, ROOT_CANCEL, actor, prepared, named, roots=[cancelled])
+
     def _activate(self, tx: ITransaction, actor: Actor) -> None:
         rows = self.writer.rows(tx)
         roots, owners = rows.every(ROOTS).values(), rows.every(ROOT_OWNERS)
         root = _require_pending(roots)
         shares = of_root(root, rows.every(ROOT_SHARES).values())
+        known = {one.owner for one in retained(owners.values())}
+        gone = [one.owner for one in shares if one.owner not in known]
+        if gone:
+            raise _refused(
+                "root_of_withdrawn_owner",
+                f"root {root.epoch} is sealed to {', '.join(gone)}, withdrawn since, as an "
+                "Authority was given another name; cancel it and prepare another one",
+            )
         waiting = [
             one.owner
             for one in shares

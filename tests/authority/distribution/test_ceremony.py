@@ -306,6 +306,34 @@ class RegistrationTests(RootCase):
         self.assertEqual(known.state, OwnerState.RETAINED)
         self.assertEqual(known.receiver_key, made.credential.receiver_key)
 
+    def rename(self, *names: str) -> None:
+        """Give Authorities other names."""
+        for name in names:
+            named = Owner(self, name.replace("a", "b"))
+            named.node_id = f"node-{name}"
+            named.register()
+            self.owners[named.name] = named
+
+    def test_renamed_while_prepared(self) -> None:
+        """A root of an owner that is none any more does not come into force."""
+        self.prepare()
+        self.ack(*NAMES)
+        self.rename("a1", "a2")
+        text = self.refused(self.ceremony.activate(ADMIN), "root_of_withdrawn_owner")
+        self.assertIn("sealed to a1, a2,", text)
+        self.refused(self.ceremony.prepare(ADMIN), "root_pending")
+        self.do(self.owners["a3"].own.cancel(ADMIN))
+        self.prepare()
+
+    def test_all_renamed_while_prepared(self) -> None:
+        """Where nobody is left to cancel it, the next preparation does, and says so on record."""
+        self.prepare()
+        self.rename(*NAMES)
+        self.prepare()
+        self.assertEqual(self.roots, [(1, RootState.CANCELLED), (2, RootState.PREPARED)])
+        self.ack("b1", "b2", "b3")
+        self.do(self.ceremony.activate(ADMIN))
+
     def test_lost_before_any_root(self) -> None:
         """Where no root was sealed to the former one, the same Authority replaces what it lost."""
         made = Owner(self, "a3")
