@@ -31,22 +31,24 @@ def require_rotation(settings: RoleSettings, *, is_issuing: bool) -> None:
     if place.factory.migration_status(place.url).standing is not StoreStanding.CURRENT:
         return  # no Authority of this build has used it
 
-    def look(tx: ITransaction) -> tuple[tuple[RotationPause, ...], list[str]]:
+    def look(tx: ITransaction) -> tuple[tuple[RotationPause, ...], list[str], int]:
         material, members = newest(tx.roots.key_sets()), {one.owner for one in tx.lease.members()}
         lagging = [
             one.owner
             for one in retained(tx.roots.owners())
             if material is not None and one.key_set != material.digest and one.owner in members
         ]
-        return tx.keyrings.pauses(), lagging
+        revision = 0 if material is None else material.revision
+        return tx.keyrings.pauses(), lagging, revision
 
-    pauses, lagging = place.look("rotation", look)
+    pauses, lagging, revision = place.look("rotation", look)
     require_not_paused(pauses, "no key is renewed")
     if is_issuing and lagging:
         raise SvcError(
-            f"{', '.join(lagging)}: has not loaded the newest keys; copy keys/ of the leader there "
-            "first, or, if that Authority is gone, withdraw it (svc authority keys sync root "
-            "withdraw) or renew with --lagging",
+            f"{', '.join(lagging)}: has not loaded the newest keys; copy keys/ of an Authority "
+            f"whose REVISION is {revision} there first (svc authority keys sync root status), or, "
+            "if that Authority is gone, withdraw it (svc authority keys sync root withdraw) or "
+            "renew with --lagging",
             reason="key_set_differs",
             fault=Fault.PRECONDITION,
         )

@@ -39,7 +39,9 @@ INCOMING = "keys.incoming"
 
 MAX_SEALED = 256 * 1024
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}\.(?:pem|key)\Z")
-_KEPT_BACK = frozenset({"root.key"})
+_KEPT_BACK = re.compile(r"root-.*|root\.key\Z")
+"""The root CA's private key, and copies of it that an operator keeps beside it."""
+
 _SALT_BYTES = 32
 _FORM = b"\x01"
 _INFO = b"svc-sealed-key-set-v1\0"
@@ -62,6 +64,7 @@ class RootFiles:
         """Keep a root durably.  Raises OSError, ConfigError."""
         if not self.directory.exists():
             files.make_private_directory(self.directory)
+            durable.sync_directory(self.directory.parent)
         files.check_directory(self.directory, os.geteuid())
         durable.replace(self._path(epoch), secret.hex().encode("ascii") + b"\n")
 
@@ -70,7 +73,7 @@ class RootFiles:
         path = self._path(epoch)
         if not os.path.lexists(path):
             return None
-        return files.hex_key(path, lambda: b"", ROOT_BYTES)
+        return files.read_hex_key(path, ROOT_BYTES)
 
     def _path(self, epoch: int) -> Path:
         return self.directory / f"{epoch}.root"
@@ -88,7 +91,7 @@ def key_files(directory: Path) -> dict[str, bytes]:
     return {
         name: files.read_private(directory / name, uid)
         for name in names
-        if _NAME.match(name) and name not in _KEPT_BACK
+        if _NAME.match(name) and not _KEPT_BACK.match(name)
     }
 
 
@@ -123,7 +126,7 @@ def open_key_set(secret: bytes, place: Mapping[str, str], sealed: bytes) -> dict
     except (InvalidTag, ValueError, TypeError, AttributeError, binascii.Error):
         raise KeySetRefused("the distributed key set does not open under this root") from None
     for name in found:
-        if not _NAME.match(name) or name in _KEPT_BACK:
+        if not _NAME.match(name) or _KEPT_BACK.match(name):
             raise KeySetRefused("the distributed key set has a file that is none of it")
     return found
 

@@ -142,7 +142,7 @@ class KeySetTests(SynchronousTestCase):
 
     def test_other_files(self) -> None:
         """A key set holds files of keys/ alone, and never the root's own key."""
-        for name in ("root.key", "../spiffe.key", "a/b.key", "x", ".key"):
+        for name in ("root.key", "root-old.key", "../spiffe.key", "a/b.key", "x", ".key"):
             sealed = seal_key_set(SECRET, PLACE, {name: b""}, salt)
             with self.assertRaisesRegex(KeySetRefused, "none of it"):
                 open_key_set(SECRET, PLACE, sealed)
@@ -166,7 +166,8 @@ class KeySetTests(SynchronousTestCase):
         (state / "keys" / "spiffe.key").write_bytes(b"\0key")  # as if it had been cut here
         self.assertTrue(distribution.install(state, nothing))
         self.assertFalse(distribution.install(state, nothing))
-        (state / "keys" / "root.key").write_bytes(b"root")
+        for name in ("root.key", "root-2025.key"):
+            (state / "keys" / name).write_bytes(b"root")
         for path in (state / "keys").iterdir():
             path.chmod(0o600)
         self.assertEqual(distribution.key_files(state / "keys"), files)

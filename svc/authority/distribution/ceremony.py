@@ -311,7 +311,7 @@ def _require_same_keys(owners: Iterable[RootOwner], material: KeySet) -> None:
         raise _refused(
             "key_set_differs",
             f"{', '.join(others)}: has not loaded material revision {material.revision}; copy "
-            f"keys/ of the leader there first, and compare: {_STATUS}",
+            f"keys/ of an Authority whose REVISION is {material.revision} there first: {_STATUS}",
         )
 
 

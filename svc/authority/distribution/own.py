@@ -53,7 +53,8 @@ class OwnRoots:
         if material is None or material.digest != self.loaded():
             raise SvcError(
                 f"{self.credential.owner} has not loaded material revision "
-                f"{root.material_revision}; copy keys/ of the leader here first",
+                f"{root.material_revision}; copy keys/ of an Authority whose REVISION is "
+                f"{root.material_revision} here first: svc authority keys sync root status",
                 reason="key_set_differs",
                 fault=Fault.PRECONDITION,
             )

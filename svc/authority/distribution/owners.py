@@ -130,7 +130,6 @@ class ReceiverReporting:
     deliver: Callable[[ReceiverReport], Awaitable[object]]
     stopped_by: Callable[[SvcError], object]
     _own: ReceiverReport = field(init=False)
-    _told: ReceiverReport | None = field(default=None, init=False)
     _refused: str = field(default="", init=False)
 
     @_own.default
@@ -149,7 +148,7 @@ class ReceiverReporting:
     async def look(self) -> None:
         """One pass; what keeps it from its end is logged once, and the next one tries again."""
         report = self._report()
-        if report == self._told or is_registered(self.state_cache, report, self.node_id):
+        if is_registered(self.state_cache, report, self.node_id):
             return
         try:
             await self.deliver(report)
@@ -160,7 +159,7 @@ class ReceiverReporting:
             if refused.reason == COPIED:
                 self.stopped_by(refused)
         else:
-            self._told, self._refused = report, ""
+            self._refused = ""
 
     async def enter(self, registry: ReceiverRegistry) -> None:
         """Enter our own, as whoever begins to lead: before anybody is served.

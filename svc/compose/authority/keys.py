@@ -43,8 +43,8 @@ class KeyWiring:
         Raises:
             StoreUnavailable: something was not entered; the next pass tries again.
         """
-        if not leads:
-            await self.roots.key_sets.follow()
+        # Whoever has just begun to lead may have older keys than those that are distributed.
+        await self.roots.key_sets.follow()
         await self.issuers.follow(leads=leads)
         await self.outside.follow(leads=leads)
         if leads:

@@ -139,7 +139,7 @@ def _root(context: CheckContext) -> Iterator[Finding]:
     if behind:
         yield warn(
             f"{behind}: has not loaded the newest keys (material revision {revision})",
-            f"copy keys/ of the leader there; compare: {_STATUS}",
+            f"copy keys/ of an Authority whose REVISION is {revision} there: {_STATUS}",
         )
     epoch = 0 if root is None else root.epoch
     yield ok(f"root epoch {epoch}, material revision {revision}, preparation: none")

@@ -257,6 +257,7 @@ class CeremonyTests(RootCase):
         self.owners["a2"].register()
         text = self.refused(self.ceremony.prepare(ADMIN), "key_set_differs")
         self.assertIn("a2: has not loaded material revision 1", text)
+        self.assertIn("of an Authority whose REVISION is 1", text)
         self.owners["a2"].keys = KEYS
         self.owners["a2"].register()
         self.prepare()
