@@ -87,7 +87,8 @@ BEFORE: Sequence[str] = (
     ),
     (
         "pause rotation of CAs and keys, and prepare no distribution root, until the upgrade is "
-        "verified: `svc --config FILE authority ca rotation pause --reason TEXT`"
+        "verified: `svc --config FILE authority ca rotation pause --reason TEXT`, where the "
+        "program has it"
     ),
     "close traffic; stop residents, Connectors, Proxies, and then all Authorities",
     (

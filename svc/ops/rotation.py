@@ -15,6 +15,9 @@ from svc.model.distribution import RotationPause, newest, retained
 from svc.model.store.migration import StoreStanding
 from svc.ops.store import store_place
 
+_PAUSES = "m0061_root_epochs"
+"""The migration that brought the pause."""
+
 
 def require_rotation(settings: RoleSettings, *, is_issuing: bool) -> None:
     """Refuse to renew a key; blocks for the store.
@@ -25,11 +28,14 @@ def require_rotation(settings: RoleSettings, *, is_issuing: bool) -> None:
 
     Raises:
         SvcError: ``rotation_paused`` or ``key_set_differs``.
+        MigrationsPending: the store is to be migrated first; others likewise, by its standing.
         StoreUnavailable: the store does not answer.
     """
     place = store_place(settings)
-    if place.factory.migration_status(place.url).standing is not StoreStanding.CURRENT:
-        return  # no Authority of this build has used it
+    status = place.factory.migration_status(place.url)
+    if status.standing is StoreStanding.PENDING and _PAUSES in status.ids:
+        return  # no Authority that knows a pause has used it
+    status.require_current()
 
     def look(tx: ITransaction) -> tuple[tuple[RotationPause, ...], list[str], int]:
         material, members = newest(tx.roots.key_sets()), {one.owner for one in tx.lease.members()}

@@ -1,6 +1,7 @@
 """``svc authority keys``: the keys of the cluster, in the directory ``keys/`` of this Authority.
 
-The Authority may run or not; the store is not touched here.
+The Authority may run or not.  The store is asked whether rotation is paused; nothing is changed
+there.
 """
 
 from __future__ import annotations
@@ -71,8 +72,10 @@ def renew(
     from svc.pki.profile import DAY
 
     settings = authority_settings(context)
-    require_rotation(settings, is_issuing=kind in (*ISSUERS, ALL) and not lagging)
     directory = authority_state(settings) / "keys"
+    if kind in (*ISSUERS, ALL) or (directory / f"{kind}.pem").exists():
+        # The first key of its kind replaces none: an upgrade asks for it while rotation is paused.
+        require_rotation(settings, is_issuing=kind in (*ISSUERS, ALL) and not lagging)
     lifetime = settings.identity.issuing_ca_days * DAY
     kinds = (*ISSUERS, *PURPOSES) if kind == ALL else (kind,)
     said, lines = [], []

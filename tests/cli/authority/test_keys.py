@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
+from contextlib import closing
 from hashlib import sha256
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -37,3 +39,25 @@ class RenewTests(SynchronousTestCase):
         self.assertNotIn("ingerprint", self.place.run("keys", "renew", "grant").stdout)
         lines = self.place.run("keys", "renew", "all").stdout.splitlines()
         self.assertEqual(sum("fingerprint of anchor" in line for line in lines), 1)
+
+    def test_paused(self) -> None:
+        """While rotation is paused no key is replaced; the first of its kind is made."""
+        self.assertEqual(self.place.run("store", "migrate").status, 0)
+        with closing(sqlite3.connect(self.place.store)) as store, store:
+            store.execute(
+                "INSERT INTO rotation_pauses (id, is_paused, since, by, reason)"
+                " VALUES ('rotation', 1, 1.0, 'ada', 'upgrade')"
+            )
+        refused = self.place.run("keys", "renew", "onward-ssh")
+        self.assertIn("rotation is paused by ada (upgrade)", refused.stderr)
+        for name in ("onward-ssh.pem", "onward-ssh.key"):
+            (self.keys / name).unlink()
+        made = self.place.run("keys", "renew", "onward-ssh")
+        self.assertEqual(made.status, 0, made.stderr)
+        refused = self.place.run("keys", "renew", "onward-ssh")
+        self.assertIn("rotation is paused by ada (upgrade)", refused.stderr)
+        with closing(sqlite3.connect(self.place.store)) as store, store:
+            store.execute("DELETE FROM svc_migrations WHERE id > 'm0066'")
+        pending = self.place.run("keys", "renew", "grant")
+        self.assertEqual(pending.status, 3, pending.stderr)
+        self.assertIn("migrate", pending.stderr)
