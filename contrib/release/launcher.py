@@ -9,8 +9,9 @@ the name of its content.  Every start then runs this file again with the Python 
 which finds svc as if it were installed: processes that svc starts find it, too.
 
 What lies there is executed, so nobody else may be able to write to it: a directory is used only if
-it belongs to the caller and every directory above it to the caller or root, none of them writable
-by others.  One that somebody made before us is left alone.
+it belongs to the caller, who alone may enter it, and every directory and link on the way to it to
+the caller or root, none of them writable by others.  This is asked before anything is made, and no
+directory that was there is changed.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ BOOT = "/proc/sys/kernel/random/boot_id"
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_MOST_LINKS = 40
+"""As many as Linux follows."""
 
 
 class Unusable(Exception):
@@ -115,42 +118,68 @@ def usable(wanted: str, user: int) -> str:
         Unusable: others could change what lies there, or nothing can be run from it.
         OSError: it cannot be made.
     """
+    wanted = os.path.abspath(wanted)
+    resolved(wanted, user)
     before = os.umask(_FOR_OTHERS)
     try:
-        os.makedirs(wanted, exist_ok=True)
+        os.makedirs(wanted, 0o700, exist_ok=True)
     finally:
         os.umask(before)
-    place = os.path.realpath(wanted)
-    check_owners(place, user)
-    if os.stat(place).st_mode & _FOR_OTHERS:
-        os.chmod(place, 0o700)
+    place = resolved(wanted, user)
+    found = os.lstat(place)
+    if found.st_uid != user:
+        raise Unusable(f"{place}: belongs to another user (uid {found.st_uid})")
+    if found.st_mode & _FOR_OTHERS:
+        raise Unusable(f"{place}: other users may enter it; let it have mode 0700, or remove it")
     if os.statvfs(place).f_flag & os.ST_NOEXEC:
         raise Unusable(f"{place}: lies on a file system that is mounted noexec")
     return place
 
 
-def check_owners(place: str, user: int) -> None:
-    """Refuse a directory in which anybody but root and *user* could put something else.
+def resolved(wanted: str, user: int) -> str:
+    """The directory that the absolute name *wanted* leads to, as far as there is one.
 
     Raises:
-        Unusable: naming the directory, it or one above it.
+        Unusable: on the way there, anybody but root and *user* could lead it somewhere else.
+        OSError: it cannot be followed.
     """
-    for part in (place, *_above(place)):
-        found = os.lstat(part)
-        if not stat.S_ISDIR(found.st_mode):
-            raise Unusable(f"{part}: is not a directory")
-        if found.st_uid != user and (part == place or found.st_uid != 0):
-            raise Unusable(f"{part}: belongs to another user (uid {found.st_uid})")
-        # In a sticky directory, such as /tmp, nobody replaces what belongs to others.
-        is_sticky = part != place and found.st_mode & stat.S_ISVTX
-        if found.st_mode & _OTHERS_WRITE and not is_sticky:
-            raise Unusable(f"{part}: other users may write to it")
+    place, links = "/", 0
+    _check_part("/", user)
+    waiting = wanted.split("/")[::-1]
+    while waiting:
+        name = waiting.pop()
+        if name in ("", ".", ".."):
+            place = os.path.dirname(place) if name == ".." else place
+            continue
+        part = os.path.join(place, name)
+        try:
+            is_link = _check_part(part, user)
+        except FileNotFoundError:
+            break
+        if not is_link:
+            place = part
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise Unusable(f"{part}: too many links")
+        target = os.readlink(part)
+        place = "/" if target.startswith("/") else place
+        waiting += target.split("/")[::-1]
+    return place
 
 
-def _above(place: str) -> Iterator[str]:
-    while place != "/":
-        place = os.path.dirname(place)
-        yield place
+def _check_part(part: str, user: int) -> bool:
+    """Whether it is a link.  Raises Unusable: it is another user's, or others may write to it."""
+    found = os.lstat(part)
+    is_link = stat.S_ISLNK(found.st_mode)
+    if not is_link and not stat.S_ISDIR(found.st_mode):
+        raise Unusable(f"{part}: is not a directory")
+    if found.st_uid not in (user, 0):
+        raise Unusable(f"{part}: belongs to another user (uid {found.st_uid})")
+    # In a sticky directory, such as /tmp, nobody replaces what belongs to others.
+    if not is_link and found.st_mode & _OTHERS_WRITE and not found.st_mode & stat.S_ISVTX:
+        raise Unusable(f"{part}: other users may write to it")
+    return is_link
 
 
 def unpacked(archive: str, name: str, place: str) -> str:

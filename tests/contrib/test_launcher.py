@@ -6,6 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 from shutil import rmtree
+from unittest import skipIf
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -16,6 +17,7 @@ from svc.setup.units.program import ONE_FILE
 from tests.support.proof import proves
 
 ME = os.geteuid()
+OTHER = 12345
 
 
 class PlaceTests(SynchronousTestCase):
@@ -41,12 +43,12 @@ class PlaceTests(SynchronousTestCase):
         )
 
     def test_others_may_enter(self) -> None:
-        """One that others could read is closed to them; they could not have changed it."""
+        """One that others may enter is not used, and not changed: somebody made it for another."""
         place = self.base / "svc"
         place.mkdir()
         place.chmod(0o755)
-        usable(str(place), ME)
-        self.assertEqual(os.stat(place).st_mode & 0o777, 0o700)
+        self.assertIn(f"{place}: other users may enter it", self.refused(place))
+        self.assertEqual(place.stat().st_mode & 0o777, 0o755)
 
     @proves("G-GEN-01")
     def test_made_by_somebody_else(self) -> None:
@@ -54,9 +56,9 @@ class PlaceTests(SynchronousTestCase):
         place = self.base / "svc"
         place.mkdir(mode=0o700)
         self.assertIn("belongs to another user", self.refused(place, ME + 1))
-        for mode in (0o770, 0o707, 0o1777):
+        for mode, said in ((0o770, "write to"), (0o707, "write to"), (0o1777, "enter")):
             place.chmod(mode)
-            self.assertIn("other users may write to it", self.refused(place))
+            self.assertIn(f"other users may {said} it", self.refused(place))
         place.chmod(0o700)
         self.base.chmod(0o777)
         self.assertIn(f"{self.base}: other users may write", self.refused(place))
@@ -72,6 +74,35 @@ class PlaceTests(SynchronousTestCase):
         self.assertIn(f"{open_to_all}: other users", self.refused(link))
         open_to_all.chmod(0o700)
         self.assertEqual(usable(str(link), ME), str(open_to_all))
+
+    @skipIf(ME, "only root can give a file away")
+    def test_link_of_others(self) -> None:
+        """A link of another user is not followed, and nothing is changed where it leads."""
+        ours, theirs = self.base / "ours", self.base / "theirs"
+        ours.mkdir()
+        ours.chmod(0o755)
+        theirs.symlink_to(ours)
+        os.lchown(theirs, OTHER, OTHER)
+        (self.base / "again").symlink_to("./../" + self.base.name + "/theirs/new")
+        for place in (theirs, theirs / "new", self.base / "again"):
+            self.assertIn(f"{theirs}: belongs to another user", self.refused(place))
+        self.assertEqual((ours.stat().st_mode & 0o777, list(ours.iterdir())), (0o755, []))
+
+    @skipIf(ME, "only root can give a file away")
+    def test_home_of_others(self) -> None:
+        """Nothing is made in the home of another user, whom it would be in the way of."""
+        home = self.base / "home"
+        home.mkdir(mode=0o755)
+        os.chown(home, OTHER, OTHER)
+        self.assertIn(f"{home}: belongs to", self.refused(home / ".cache" / "svc"))
+        self.assertEqual(list(home.iterdir()), [])
+
+    def test_circle(self) -> None:
+        """Links that lead nowhere end."""
+        one, two = self.base / "one", self.base / "two"
+        one.symlink_to(two)
+        two.symlink_to("one")
+        self.assertIn("too many links", self.refused(one / "svc"))
 
     def test_order(self) -> None:
         """A unit's cache comes first, then the caller's, then temporary ones with the number."""

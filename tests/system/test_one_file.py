@@ -157,7 +157,7 @@ class OneFileTests(SynchronousTestCase):
         told = self.run_file("--version", XDG_CACHE_HOME=str(cache))
         self.assertEqual(told, f"svc {__version__}\n")
         self.assertFalse((cache / "ran").exists())
-        (cache / "svc").chmod(0o755)
+        (cache / "svc").chmod(0o700)
         self.environ |= {"XDG_CACHE_HOME": str(cache)}
         # As if it had been found whole since the machine was started.
         (trap.parent.parent / CHECKED).write_bytes(Path(BOOT).read_bytes())
