@@ -16,6 +16,7 @@ directory that was there is changed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -239,7 +240,8 @@ def _is_whole(archive: str, made: str) -> bool:
 
 
 def _note(made: str) -> None:
-    with open(os.path.join(made, CHECKED), "wb") as note:
+    """Note that it is whole; where that cannot be written, the next start looks again."""
+    with contextlib.suppress(OSError), open(os.path.join(made, CHECKED), "wb") as note:
         note.write(_read(BOOT))
 
 

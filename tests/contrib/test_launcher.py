@@ -7,10 +7,19 @@ import tempfile
 from pathlib import Path
 from shutil import rmtree
 from unittest import skipIf
+from zipfile import ZipFile
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from contrib.release.launcher import ABOUT, Unusable, candidates, check_machine, usable
+from contrib.release.launcher import (
+    ABOUT,
+    CHECKED,
+    Unusable,
+    candidates,
+    check_machine,
+    unpacked,
+    usable,
+)
 from contrib.release.one_file import MACHINE, PYTHON, TARGET
 from svc.model.release import parse_tag
 from svc.setup.units.program import ONE_FILE
@@ -18,6 +27,7 @@ from tests.support.proof import proves
 
 ME = os.geteuid()
 OTHER = 12345
+NAME, MODULE = "0.1-abc", "lib/one.py"
 
 
 class PlaceTests(SynchronousTestCase):
@@ -120,6 +130,35 @@ class PlaceTests(SynchronousTestCase):
         for about in ({"python": "3.99", "machine": MACHINE}, {"python": PYTHON, "machine": "pdp"}):
             refused = str(self.assertRaises(Unusable, check_machine, about))
             self.assertIn(f"for Python {about['python']} on {about['machine']}", refused)
+
+
+class UnpackedTests(SynchronousTestCase):
+    """The environment below that directory, of an archive of one module."""
+
+    def setUp(self) -> None:
+        self.place = Path(tempfile.mkdtemp(prefix="svc-test-cache-"))
+        self.addCleanup(rmtree, self.place, True)
+        self.archive = self.place / "svc"
+        with ZipFile(self.archive, "w") as files:
+            files.writestr(MODULE, "READY = True\n")
+        self.made = Path(self.unpacked())
+
+    def unpacked(self) -> str:
+        """Where a start finds it."""
+        return unpacked(str(self.archive), NAME, str(self.place))
+
+    def new_start(self) -> int:
+        """What the directory is, once the machine was started again."""
+        (self.made / CHECKED).write_text("another start")
+        return self.made.stat().st_ino
+
+    def test_no_room_for_a_note(self) -> None:
+        """A whole one serves, even if nothing can be written there."""
+        which = self.new_start()
+        (self.made / CHECKED).unlink()
+        (self.made / CHECKED).mkdir()  # which cannot be opened to write, not even by root
+        self.assertEqual(self.unpacked(), str(self.made))
+        self.assertEqual(self.made.stat().st_ino, which)
 
 
 class NameTests(SynchronousTestCase):
