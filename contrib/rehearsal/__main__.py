@@ -3,9 +3,10 @@
     python -m contrib.rehearsal --old FILE --release DIR --pubkey FILE
 
 FILE of --old is the one file that runs today; DIR holds the artifacts of the release as they were
-downloaded, its one file among them.  Makes a gateway of its own in a temporary directory, and
-prints each step that passed.  Needs OpenSSH's client and server, and on the PATH the Python that
-both files are for.  The exit status is 0 only if every step passed.
+downloaded, its one file among them; they are verified before that file is run.  Makes a gateway of
+its own in a temporary directory, and prints each step that passed.  Needs OpenSSH's client and
+server, and on the PATH the Python that both files are for.  The exit status is 0 only if every step
+passed.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from unittest import SkipTest
 
-from contrib.rehearsal.stand import RehearsalFailed
 from contrib.rehearsal.steps import Rehearsal
+from svc.errors import SvcError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for step in rehearsal.whole():
             print(f"ok  {step}", flush=True)
-    except (RehearsalFailed, AssertionError, SkipTest) as failed:
+    except (SvcError, AssertionError, SkipTest) as failed:
         print(f"rehearsal: {failed}", file=sys.stderr)
         return 1
     finally:

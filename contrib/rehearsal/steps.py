@@ -30,7 +30,7 @@ from contrib.release.one_file import TARGET
 from svc.errors import UnknownApplied
 from svc.model.release import SUMS, Version, parse_tag
 from svc.model.upgrade import ORDER
-from svc.ops.preflight.artifacts import read_sums
+from svc.ops.preflight.artifacts import check_bill, check_signature, check_sums, read_sums
 from svc.testing.gateway.processes import Ran, run
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY
 
@@ -87,7 +87,7 @@ class Rehearsal:
         """Make every step; each that passed, in words.
 
         Raises:
-            RehearsalFailed, AssertionError: one did not.
+            SvcError, AssertionError: one did not.
         """
         yield from self.prepare()
         with unchanged(*self._kept_files):
@@ -98,7 +98,9 @@ class Rehearsal:
     # There
 
     def prepare(self) -> Iterator[str]:
-        """A gateway of the old program, sessions in its log, and the preflight."""
+        """The release verified, a gateway of the old program with sessions, and the preflight."""
+        self._verify_release()
+        yield f"the release is signed with the key in {self.public_key}, and is as signed"
         self._stand = stand = Stand.made(self.base, self.old)
         stand.try_sessions()
         stand.gateway.configure(AUTHORITY, {"store_auto_migrate": False})
@@ -116,6 +118,19 @@ class Rehearsal:
         told = json.loads(record.read_text("utf-8"))
         expect(told["result"] == "passed", f"preflight: {told}")
         yield f"the preflight of svc {told['version']} passed: {', '.join(_steps(told))}"
+
+    def _verify_release(self) -> None:
+        """Before its program is run, which could say of itself what it likes.
+
+        Raises:
+            ArtifactsRefused, RehearsalFailed: it is not what was signed.
+        """
+        listed = check_sums(self.release, check_signature(self.release, self.public_key))
+        check_bill(self.release, listed)
+        expect(
+            self.new.name in listed,
+            f"{self.release / SUMS}: does not list {self.new.name}, the one file for this machine",
+        )
 
     def upgrade(self) -> Iterator[str]:
         """Stop, back up, replace, migrate, start; each role is checked before the next."""

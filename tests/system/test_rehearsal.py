@@ -85,6 +85,7 @@ class RehearsalTests(SynchronousTestCase):
         passed = "\n".join(rehearsal.whole())
         self.check_paths(rehearsal.stand)
         for step in (
+            f"the release is signed with the key in {public}",
             f"a gateway of svc {__version__} serves",
             f"the preflight of svc {next_version()} passed: signature",
             "stopped resident, Connector, Proxy, Authority",
