@@ -32,6 +32,9 @@ MAIN = "__main__.py"
 CHECKED = "checked"
 """In the environment: the start of the machine since which it is known to be whole."""
 
+CONFIG = "pyvenv.cfg"
+"""What makes a Python that of a virtual environment."""
+
 BOOT = "/proc/sys/kernel/random/boot_id"
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -56,6 +59,11 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     try:
         check_machine(about)
         python = os.path.join(_environment(archive, about, environ), "bin", "python3")
+        if sys.executable == python:
+            raise Unusable(
+                f"{python}: runs outside its virtual environment; remove "
+                f"{os.path.dirname(os.path.dirname(python))}, and start again"
+            )
         os.execv(python, [python, "-I", archive, *argv[1:]])
     except (Unusable, OSError) as refused:
         sys.stderr.write(f"svc: {refused}\n")
@@ -219,8 +227,12 @@ def _was_checked(made: str) -> bool:
 
 
 def _has_python(made: str) -> bool:
-    """Whether the Python that it was made with is still there."""
-    return os.access(os.path.join(made, "bin", "python3"), os.X_OK)
+    """Whether the Python that it was made with is still there, and knows where it belongs.
+
+    Without the line Python would run on as the machine's, or find the machine's libraries first.
+    """
+    belongs = b"include-system-site-packages = false\n" in _read(os.path.join(made, CONFIG))
+    return belongs and os.access(os.path.join(made, "bin", "python3"), os.X_OK)
 
 
 def _is_whole(archive: str, made: str) -> bool:

@@ -14,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from contrib.release.launcher import (
     ABOUT,
     CHECKED,
+    CONFIG,
     Unusable,
     candidates,
     check_machine,
@@ -159,6 +160,17 @@ class UnpackedTests(SynchronousTestCase):
         (self.made / CHECKED).mkdir()  # which cannot be opened to write, not even by root
         self.assertEqual(self.unpacked(), str(self.made))
         self.assertEqual(self.made.stat().st_ino, which)
+
+    def test_no_environment(self) -> None:
+        """Without what makes it an environment, it is made again, though it was found whole."""
+        config = self.made / CONFIG
+        whole = config.read_text()
+        for damaged in (None, "", whole.partition("\n")[0], whole.replace("false", "true")):
+            config.unlink()
+            if damaged is not None:
+                config.write_text(damaged)
+            self.unpacked()
+            self.assertEqual(config.read_text().splitlines()[:2], whole.splitlines()[:2], damaged)
 
 
 class NameTests(SynchronousTestCase):

@@ -13,7 +13,7 @@ from shutil import copy
 from twisted.trial.unittest import SynchronousTestCase
 
 from contrib.rehearsal.stand import unpack
-from contrib.release.launcher import BOOT, CHECKED
+from contrib.release.launcher import BOOT, CHECKED, CONFIG
 from contrib.release.one_file import PYTHON, TARGET, write_one_file
 from svc import __version__
 from svc.model.release import parse_version
@@ -159,6 +159,7 @@ class OneFileTests(SynchronousTestCase):
         self.assertFalse((cache / "ran").exists())
         (cache / "svc").chmod(0o700)
         self.environ |= {"XDG_CACHE_HOME": str(cache)}
+        (trap.parent.parent / CONFIG).write_text("include-system-site-packages = false\n")
         # As if it had been found whole since the machine was started.
         (trap.parent.parent / CHECKED).write_bytes(Path(BOOT).read_bytes())
         subprocess.run(["./svc"], cwd=self.place, env=self.environ, check=True)
@@ -180,6 +181,24 @@ class OneFileTests(SynchronousTestCase):
         self.run_file("--version")
         self.assertEqual((made.stat().st_ino, os.listdir(made.parent)), (which, [made.name]))
         self.assertNotEqual((made / "checked").read_text(), "another start")
+
+    def test_no_environment(self) -> None:
+        """Without its configuration it is unpacked again; a Python that has none ends in words."""
+        self.run_file("--version")
+        made = self.unpacked()
+        (made / CONFIG).unlink()
+        self.assertEqual(self.run_file("--version"), f"svc {__version__}\n")
+        self.assertTrue((self.unpacked() / CONFIG).exists())
+        # A Python that is named as that of the environment, and does not run as such.
+        code = "import runpy, sys; sys.executable, sys.argv = sys.argv[1], sys.argv[2:]; "
+        code += "runpy.run_path(sys.argv[0], run_name='__main__')"
+        python = os.path.realpath(sys.executable)
+        command = [python, "-I", "-c", code, str(made / "bin" / "python3"), "svc", "--version"]
+        done = subprocess.run(
+            command, cwd=self.place, env=self.environ, capture_output=True, text=True, timeout=120
+        )
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn(f"remove {made}, and start again", done.stderr)
 
     def test_first_starts_at_once(self) -> None:
         """Several first starts at once all run, and leave one environment."""
