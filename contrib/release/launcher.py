@@ -37,6 +37,9 @@ CONFIG = "pyvenv.cfg"
 
 BOOT = "/proc/sys/kernel/random/boot_id"
 
+_AGED = ("/var/tmp", "/tmp")
+"""Where a machine removes what was not used for days, file by file."""
+
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _MOST_LINKS = 40
@@ -116,8 +119,7 @@ def candidates(environ: Mapping[str, str], user: int) -> Iterator[str]:
     for home in dict.fromkeys(homes):
         if os.path.isabs(home) and os.path.isdir(home):
             yield os.path.join(home, ".cache", "svc")
-    yield f"/var/tmp/svc-{user}"
-    yield f"/tmp/svc-{user}"
+    yield from (os.path.join(above, f"svc-{user}") for above in _AGED)
 
 
 def usable(wanted: str, user: int) -> str:
@@ -195,7 +197,7 @@ def unpacked(archive: str, name: str, place: str) -> str:
     """The environment of that name in *place*; the first to finish makes it for all.
 
     After each start of the machine it is compared with the archive once: a power failure may have
-    left files without their content.
+    left files without their content.  Below /var/tmp and /tmp it is at every start.
 
     Raises:
         OSError: it cannot be written.
@@ -221,7 +223,9 @@ def unpacked(archive: str, name: str, place: str) -> str:
 
 
 def _was_checked(made: str) -> bool:
-    """Whether it was found whole since the machine was started."""
+    """Whether it was found whole since the machine was started, and nothing removes parts of it."""
+    if os.path.dirname(os.path.dirname(made)) in _AGED:
+        return False  # it may have lost files since
     boot = _read(BOOT)
     return bool(boot) and _read(os.path.join(made, CHECKED)) == boot and _has_python(made)
 

@@ -11,6 +11,7 @@ from zipfile import ZipFile
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from contrib.release import launcher
 from contrib.release.launcher import (
     ABOUT,
     CHECKED,
@@ -137,8 +138,10 @@ class UnpackedTests(SynchronousTestCase):
     """The environment below that directory, of an archive of one module."""
 
     def setUp(self) -> None:
-        self.place = Path(tempfile.mkdtemp(prefix="svc-test-cache-"))
-        self.addCleanup(rmtree, self.place, True)
+        base = Path(tempfile.mkdtemp(prefix="svc-test-cache-"))
+        self.addCleanup(rmtree, base, True)
+        self.place = base / "svc"
+        self.place.mkdir(mode=0o700)
         self.archive = self.place / "svc"
         with ZipFile(self.archive, "w") as files:
             files.writestr(MODULE, "READY = True\n")
@@ -160,6 +163,17 @@ class UnpackedTests(SynchronousTestCase):
         (self.made / CHECKED).mkdir()  # which cannot be opened to write, not even by root
         self.assertEqual(self.unpacked(), str(self.made))
         self.assertEqual(self.made.stat().st_ino, which)
+
+    def test_temporary(self) -> None:
+        """Where the machine removes files by their age, one that was found whole is compared."""
+        module = self.made / MODULE
+        whole = module.read_bytes()
+        module.unlink()
+        self.unpacked()
+        self.assertFalse(module.exists(), "elsewhere it is compared once")
+        self.patch(launcher, "_AGED", (str(self.place.parent),))
+        self.unpacked()
+        self.assertEqual(module.read_bytes(), whole)
 
     def test_no_environment(self) -> None:
         """Without what makes it an environment, it is made again, though it was found whole."""
