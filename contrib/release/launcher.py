@@ -42,6 +42,12 @@ _AGED = ("/var/tmp", "/tmp")
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_NEW = ".new-"
+"""How the directories begin that a start unpacks into."""
+
+_LEFT_SECS = 3600
+"""No start unpacks for so long."""
+
 _MOST_LINKS = 40
 """As many as Linux follows."""
 
@@ -208,7 +214,8 @@ def unpacked(archive: str, name: str, place: str) -> str:
     import shutil
     import tempfile
 
-    fresh = tempfile.mkdtemp(prefix=".new-", dir=place)
+    _remove_left(place)
+    fresh = tempfile.mkdtemp(prefix=_NEW, dir=place)
     try:
         _unpack(archive, os.path.join(fresh, name))
         try:
@@ -220,6 +227,17 @@ def unpacked(archive: str, name: str, place: str) -> str:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return made
+
+
+def _remove_left(place: str) -> None:
+    """Remove what starts left that were killed while they unpacked."""
+    import shutil
+    import time
+
+    for one in os.scandir(place):
+        with contextlib.suppress(FileNotFoundError):  # another start removes it, too
+            if one.name.startswith(_NEW) and one.stat().st_mtime < time.time() - _LEFT_SECS:
+                shutil.rmtree(one.path, ignore_errors=True)
 
 
 def _was_checked(made: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from pathlib import Path
 from shutil import rmtree
 from unittest import skipIf
@@ -174,6 +175,20 @@ class UnpackedTests(SynchronousTestCase):
         self.patch(launcher, "_AGED", (str(self.place.parent),))
         self.unpacked()
         self.assertEqual(module.read_bytes(), whole)
+
+    def test_left(self) -> None:
+        """What a start left that was killed goes with the next unpacking; a young one stays."""
+        old, young = self.place / ".new-old", self.place / ".new-young"
+        for one in (old, young):
+            (one / NAME).mkdir(parents=True)
+        long_ago = time.time() - 3700
+        os.utime(old, (long_ago, long_ago))
+        self.unpacked()
+        self.assertTrue(old.exists(), "a start that unpacks nothing does not look")
+        self.new_start()
+        (self.made / MODULE).unlink()
+        self.unpacked()
+        self.assertEqual((old.exists(), young.exists()), (False, True))
 
     def test_no_environment(self) -> None:
         """Without what makes it an environment, it is made again, though it was found whole."""
