@@ -48,6 +48,8 @@ _NEW = ".new-"
 _LEFT_SECS = 3600
 """No start unpacks for so long."""
 
+_LOCK_SECS = 60.0
+
 _MOST_LINKS = 40
 """As many as Linux follows."""
 
@@ -200,7 +202,7 @@ def _check_part(part: str, user: int) -> bool:
 
 
 def unpacked(archive: str, name: str, place: str) -> str:
-    """The environment of that name in *place*; the first to finish makes it for all.
+    """The environment of that name in *place*; one start makes it for all.
 
     After each start of the machine it is compared with the archive once: a power failure may have
     left files without their content.  Below /var/tmp and /tmp it is at every start.
@@ -209,11 +211,20 @@ def unpacked(archive: str, name: str, place: str) -> str:
         OSError: it cannot be written.
     """
     made = os.path.join(place, name)
-    if _was_checked(made) or _is_whole(archive, made):
+    if _was_checked(made):
         return made
+    with _alone(place):
+        if not _is_whole(archive, made):
+            _make(archive, made)
+    return made
+
+
+def _make(archive: str, made: str) -> None:
+    """Unpack the environment, in the place of a damaged one if there is one."""
     import shutil
     import tempfile
 
+    place, name = os.path.split(made)
     _remove_left(place)
     fresh = tempfile.mkdtemp(prefix=_NEW, dir=place)
     try:
@@ -226,7 +237,40 @@ def unpacked(archive: str, name: str, place: str) -> str:
                 os.rename(os.path.join(fresh, name), made)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    return made
+
+
+@contextlib.contextmanager
+def _alone(place: str) -> Iterator[None]:
+    """Wait until no other start unpacks there; for a minute, since that one may be stopped."""
+    import time
+
+    handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        until = time.monotonic() + _LOCK_SECS
+        while not _locked(handle) and time.monotonic() < until:
+            _pause()
+        yield
+    finally:
+        os.close(handle)
+
+
+def _pause() -> None:
+    import select
+
+    select.select((), (), (), 0.05)
+
+
+def _locked(handle: int) -> bool:
+    """Whether no other start has it; true where the file system locks no directories."""
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _remove_left(place: str) -> None:

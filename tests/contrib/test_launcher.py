@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 import time
@@ -189,6 +190,34 @@ class UnpackedTests(SynchronousTestCase):
         (self.made / MODULE).unlink()
         self.unpacked()
         self.assertEqual((old.exists(), young.exists()), (False, True))
+
+    def test_two_repairs(self) -> None:
+        """A start waits for another that repairs, and takes what that one made."""
+        which, module = self.new_start(), self.made / MODULE
+        whole = module.read_bytes()
+        module.unlink()
+        other = os.open(self.place, os.O_RDONLY)
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        def repaired() -> None:
+            """What the other does while this one waits."""
+            module.write_bytes(whole)
+            os.close(other)
+
+        self.patch(launcher, "_pause", repaired)
+        self.unpacked()
+        self.assertEqual(self.made.stat().st_ino, which)
+
+    def test_no_end_of_a_repair(self) -> None:
+        """One that holds the lock and does not go on is not waited for without end."""
+        self.new_start()
+        (self.made / MODULE).unlink()
+        other = os.open(self.place, os.O_RDONLY)
+        self.addCleanup(os.close, other)
+        fcntl.flock(other, fcntl.LOCK_EX)
+        self.patch(launcher, "_LOCK_SECS", 0)
+        self.unpacked()
+        self.assertTrue((self.made / MODULE).exists())
 
     def test_no_environment(self) -> None:
         """Without what makes it an environment, it is made again, though it was found whole."""
