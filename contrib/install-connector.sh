@@ -12,8 +12,9 @@
 #   --approve-plan DIGEST  carry out the plan that has this digest
 #   --dry-run              print the configuration and change nothing
 #
-# Without --approve-plan it writes the configuration, prints the plan of `svc setup apply` and its
-# digest, and installs nothing.  Nothing is started.
+# Without --approve-plan it makes the account and writes the configuration, if they are missing (the
+# plan names both), prints the plan of `svc setup apply` and its digest, and goes no further.
+# Nothing is started.
 set -eu
 
 refuse() {
@@ -72,13 +73,15 @@ if [ -e "$config" ]; then
     [ "$(head -n 5 "$config")" = "$(echo "$text" | head -n 5)" ] ||
         refuse "$config: is there and says something else; remove it, or name another with --config"
 else
-    install -d -m 755 "$(dirname "$config")"
-    echo "$text" >"$config"
+    [ -d "$(dirname "$config")" ] || install -d -m 755 "$(dirname "$config")"
+    # Half a file would be taken for another configuration.
+    echo "$text" >"$config.new"
+    mv "$config.new" "$config"
 fi
 set -- --config "$config" setup apply --role connector --account "$account"
 if [ -z "$digest" ]; then
     "$svc" "$@" --dry-run
-    echo "install-connector: nothing is installed yet; give the same command --approve-plan with the digest above" >&2
+    echo "install-connector: the unit is not installed yet; give the same command --approve-plan with the digest above" >&2
     exit 0
 fi
 exec "$svc" "$@" --approve-plan "$digest"

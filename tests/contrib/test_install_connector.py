@@ -85,10 +85,25 @@ class ScriptTests(SynchronousTestCase):
         plan = f"--config {config} setup apply --role connector --account daemon"
         done = self.run_it(*words)
         self.assertEqual((done.returncode, done.stdout), (0, f"{plan} --dry-run\n"))
-        self.assertIn("nothing is installed yet", done.stderr)
+        self.assertIn("the unit is not installed yet", done.stderr)
         # Keys that the operator adds below stay, as the command is given again.
         config.write_text(config.read_text() + "connector.proxy_connection_count = 2\n")
         done = self.run_it(*words, "--approve-plan", "sha256:00")
         self.assertEqual((done.returncode, done.stdout), (0, f"{plan} --approve-plan sha256:00\n"))
         other = (*words[:3], "other:1", *words[4:])
         self.assertIn("says something else", self.run_it(*other).stderr)
+
+    def test_configuration(self) -> None:
+        """A directory that is there keeps its mode; a write that fails leaves no configuration."""
+        place = Path(os.path.abspath(self.mktemp()))
+        place.mkdir()
+        config = place / "connector.toml"
+        place.chmod(0o750)
+        words = (*NEEDED, "--account", "daemon", "--svc", "true", "--config", str(config))
+        script = f'ulimit -f 0; exec sh {SCRIPT} "$@"'
+        done = subprocess.run(["sh", "-c", script, "sh", *words], capture_output=True, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertFalse(config.exists(), "half a file would be in the way of the next try")
+        self.assertEqual(self.run_it(*words).returncode, 0)
+        self.assertEqual(os.listdir(place), ["connector.toml"])
+        self.assertEqual(place.stat().st_mode & 0o777, 0o750)
