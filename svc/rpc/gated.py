@@ -199,6 +199,7 @@ class PassingStream(StreamTransport):
             if self._unsaid is not None:
                 self._flush()
             self._send(b"", [message], len(message))
+            self._pace()
 
     def note(self, note: GateNote, message: Part | None = None) -> None:
         """Say this in this turn, and pass on the frame that it is about, if there is one."""
@@ -224,6 +225,7 @@ class PassingStream(StreamTransport):
             note, message = unsaid
             parts: list[Part] = [] if message is None else [message]
             self._send(note_part(note), parts, sum(map(len, parts)))
+            self._pace()
 
     def _received(self, message: bytes | memoryview) -> None:
         # Kept while its bytes wait: the connection's buffer is not.

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.protocol import Protocol
+from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
@@ -112,6 +113,23 @@ class NoteTests(SynchronousTestCase):
                 receiver.frame(frame)
             passed.append(receiver.released())
         return passed, chain.head
+
+    def test_a_full_call_holds_back(self) -> None:
+        """What reads the other side is told when this one is full, and when it has room again."""
+        source = StringTransport()
+        self.stream.start(Protocol())
+        self.stream.registerProducer(source, True)
+        for say in (
+            lambda frame: self.stream.pass_on(frame),
+            lambda frame: self.stream.note(GateNote(9), frame),
+        ):
+            self.held.is_full = True
+            say(self.frame(FrameTagger(KEY), b"much"))
+            self.held.turn()
+            self.assertEqual(source.producerState, "paused")
+            self.held.is_full = False
+            self.stream.drained()
+            self.assertEqual(source.producerState, "producing")
 
     @given(PIECES, st.data())
     def test_as_one(self, sizes: list[int], data: st.DataObject) -> None:

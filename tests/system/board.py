@@ -154,6 +154,7 @@ class Application(BaseHTTPRequestHandler):
         self.end_headers()
         for block in blocks(size):
             self.wfile.write(block)
+            self.server.sent += len(block)
 
     def _echo(self) -> None:
         proof = hashlib.sha1(self.headers["Sec-WebSocket-Key"].encode() + GUID).digest()
@@ -181,6 +182,7 @@ class Site(ThreadingHTTPServer):
     Attributes:
         heard: Requests that reached it.
         file_size: Of the file that its page offers.
+        sent: Bytes of large answers that somebody has taken.
     """
 
     daemon_threads = True
@@ -191,6 +193,7 @@ class Site(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Application)
         self.heard: list[str] = []
         self.file_size = 1 << 20
+        self.sent = 0
         Thread(target=self.serve_forever, daemon=True).start()
 
 

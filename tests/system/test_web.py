@@ -8,6 +8,7 @@ import re
 import socket
 from collections.abc import Collection
 from http.client import HTTPConnection
+from time import monotonic
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -17,10 +18,12 @@ from svc.testing.gateway.processes import Ran, run, until
 from svc.testing.gateway.settings import POLICY, PROXY
 from tests.support.proof import proves
 from tests.support.tools import stock_tool
-from tests.system.board import DASHBOARD, NO_SOCKETS, web
+from tests.system.board import DASHBOARD, NO_SOCKETS, Site, web
 from tests.system.targets import blocks, digest_of
 
 MUCH = 48 * 1024 * 1024
+MOST_RESIDENT = 4 * 1024 * 1024
+STILL_SECS = 2.0
 STRICT = """
 @id("only-get")
 forbid (principal, action == Action::"webAccess", resource)
@@ -186,6 +189,41 @@ class WebTests(SynchronousTestCase):
         self.addCleanup(again.unlink)
         self.curl("-o", str(again), f"{self.web.url}/bytes/{MUCH}").checked()
         self.assertEqual(hashlib.sha256(again.read_bytes()).hexdigest(), digest_of(MUCH))
+
+    def test_a_stalled_reader(self) -> None:
+        """Whoever does not read holds back the application; nobody keeps the answer meanwhile."""
+        self.curl("-o", "/dev/null", f"{self.web.url}/bytes/{MUCH}").checked()
+        site, size = self.web.site, 4 * MUCH  # kernels on the way hold less than half
+        idle = {child.name: child.rss() for child in self.web.gateway.everyone}
+        host, port = self.web.person.endpoint("board")
+        site.sent = 0
+        with socket.create_connection((host, port), 20) as client:
+            asked = (
+                f"GET /bytes/{size} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
+            )
+            client.sendall(asked.encode())
+            self._await_still(site)
+            self.assertLess(site.sent, size / 2)
+            grown = {
+                child.name: child.rss() - idle[child.name] for child in self.web.gateway.everyone
+            }
+            self.assertLessEqual(max(grown.values()), MOST_RESIDENT, grown)
+            answer = client.makefile("rb")
+            while answer.readline() not in (b"\r\n", b""):
+                pass
+            self.assertEqual(hashlib.sha256(answer.read()).hexdigest(), digest_of(size))
+
+    def _await_still(self, site: Site) -> None:
+        """Until the application has sent nothing for a while."""
+        last, since = site.sent, monotonic()
+
+        def is_still() -> bool:
+            nonlocal last, since
+            if site.sent != last:
+                last, since = site.sent, monotonic()
+            return last > 0 and monotonic() - since >= STILL_SECS
+
+        until("the application is held back", is_still)
 
     def test_a_websocket(self) -> None:
         """It is decided when it opens, streams, and ends with 1008 when the policy changes."""
