@@ -338,6 +338,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "fingerprint": "SHA-256 of the rows that are taken over",
         "form": "the version of a backup's form",
         "ids": "migrations that are pending or not known",
+        "left_out": "damaged files of a backup that a restore does without",
         "level": "the newest migration of a store",
         "migrations": "migrations, each with how long it took",
         "mode": "permissions of a file",

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from attrs import asdict, define, evolve
+from attrs import asdict, define, evolve, frozen
 
 from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given, heads_in
 from svc.audit.checkpoint.head import head_time
@@ -31,6 +31,7 @@ from svc.interfaces.crash import CrashPoint, no_crash
 from svc.model.audit.ledger import ChainHead
 from svc.model.audit.record import SignedHead, chain_hash
 from svc.ops.backup.check import Backup, BackupCheck
+from svc.ops.backup.left_out import LeftOut, kept_receiver, lost_receiver
 from svc.ops.backup.place import (
     CONFIGURATION,
     KEPT,
@@ -42,12 +43,25 @@ from svc.ops.backup.place import (
 )
 from svc.ops.verify.rows import checked_rows
 from svc.pki import files
-from svc.pki.receiver import RECEIVER_FILE, ReceiverOfAnother, read_receiver
+from svc.pki.receiver import RECEIVER_FILE, ReceiverOfAnother
 from svc.runtime import durable
 from svc.runtime.state_directory import StateDirectory
 
 MARK = "whole.json"
 """In the directory of a restore: everything is there and verified, of this generation."""
+
+
+@frozen
+class Restored:
+    """What came of a restore.
+
+    Attributes:
+        request: What the next start is asked for, where records are given up.
+        left_out: Damaged files of the backup that were not put back.
+    """
+
+    request: RestoreRequest | None
+    left_out: Sequence[LeftOut]
 
 
 @define
@@ -69,8 +83,8 @@ class RestoreRun:
     known: Sequence[Path] = ()
     crash_point: CrashPoint = no_crash
 
-    def restore(self) -> RestoreRequest | None:
-        """Put it back; what the next start is asked for, where records are given up.
+    def restore(self) -> Restored:
+        """Put it back.
 
         Raises:
             SvcError: the backup does not verify, or the place is not empty, or somebody else's;
@@ -91,12 +105,14 @@ class RestoreRun:
         state = StateDirectory(self.place.base)
         state.claim()
         try:
-            done = self._restored(within)
+            request = self._restored(within)
         except BaseException:
             state.abandon()
             raise
         state.release()
-        return done
+        is_there = (self.place.own / RECEIVER_FILE).exists()
+        lost = () if is_there else lost_receiver(self.backup.manifest, within)
+        return Restored(request, tuple(lost))
 
     @property
     def _staged(self) -> Path:
@@ -191,13 +207,16 @@ class RestoreRun:
     def _require_same_owner(self, within: str, material: AuthorityFiles) -> None:
         """Refuse to bring the receiver credential of one Authority to another one.
 
+        A damaged one is left out: nobody's, it is of no use.
+
         Raises:
             ReceiverOfAnother: naming both.
         """
-        path, cluster = self._staged / within / RECEIVER_FILE, self.backup.manifest.stamp.cluster
-        if not path.exists():
+        found = kept_receiver(self._staged, within, self.backup.manifest.stamp.cluster)
+        if found is None:
+            (self._staged / within / RECEIVER_FILE).unlink(missing_ok=True)
             return
-        owner = read_receiver(path, cluster, os.geteuid()).owner
+        owner = found.owner
         wanted = self.place.settings.authority.name or material.authority
         if owner not in (wanted, material.authority):
             raise ReceiverOfAnother(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from svc.cli.output import hint, json_option, moment, pairs, print_result, with_
 from svc.model.audit.record import rfc3339
 
 if TYPE_CHECKING:
+    from svc.ops.backup.left_out import LeftOut
     from svc.ops.backup.manifest import Manifest
 
 _DIRECTORY = click.Path(path_type=Path, file_okay=False)
@@ -97,14 +99,14 @@ def create(
 def verify(directory: Path, identity: Path, as_json: bool) -> None:
     """Decrypt and check every part of a backup; changes nothing and needs no configuration.
 
-    Status 0: the backup is valid; 6: the audit log in it does not verify; 1: any other fault.
+    Status 0: the backup can be restored; 6: the audit log in it does not verify; 1: any other
+    fault.  A damaged receiver.key is named (`left_out`): a restore goes on without it.
     """
     from svc.ops.backup.check import BackupCheck, read_backup
     from svc.ops.backup.sealing import read_identities
 
     found = read_backup(directory, read_identities(identity))
-    BackupCheck(found, os.urandom).verify()
-    _print_manifest(found.manifest, as_json)
+    _print_manifest(found.manifest, as_json, BackupCheck(found, os.urandom).verify())
 
 
 @backup.command("restore")
@@ -138,7 +140,8 @@ def restore(
     """Restore a backup, completely or not at all, to the empty locations in the configuration.
 
     Run it as the Authority's user.  If audit records are lost by it, the next start
-    records that.
+    records that.  A damaged receiver.key is left out and named (`left_out`): the Authority makes
+    another one.
     """
     from svc.ops.backup.check import read_backup
     from svc.ops.backup.place import backup_place
@@ -156,20 +159,26 @@ def restore(
         reason=reason.strip(),
         known=known,
     ).restore()
-    _print_manifest(found.manifest, as_json)
-    if done is not None and done.lost is not None:
-        lost = done.lost.head.tree_size - done.end.seq
+    _print_manifest(found.manifest, as_json, done.left_out)
+    request = done.request
+    if request is not None and request.lost is not None:
+        lost = request.lost.head.tree_size - request.end.seq
         hint(
             [f"{lost} records covered by a signed head are not in it; the next start reports them"]
         )
     hint(["restored; compare the old configuration in restored-configuration/, then start"])
 
 
-def _print_manifest(manifest: Manifest, as_json: bool) -> None:
+def _print_manifest(
+    manifest: Manifest, as_json: bool, left_out: Sequence[LeftOut] | None = None
+) -> None:
     store, head = manifest.store, manifest.head
+    value = _document(manifest)
+    if left_out is not None:
+        value["left_out"] = [asdict(each) for each in left_out]
     print_result(
         as_json,
-        with_nulls(_document(manifest)),
+        with_nulls(value),
         pairs(
             [
                 ("generation", f"{manifest.stamp.number} ({manifest.stamp.id})"),
@@ -186,8 +195,10 @@ def _print_manifest(manifest: Manifest, as_json: bool) -> None:
                     (f"sha256 {name}", f"{each.sha256} ({each.size} bytes)")
                     for name, each in sorted(manifest.sealed.items())
                 ),
+                *(("left_out", f"{each.path}: {each.message}") for each in left_out or ()),
             ]
         ),
+        [f"{each.path}: {each.hint}" for each in left_out or ()],
     )
 
 
