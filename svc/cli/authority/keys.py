@@ -1,7 +1,7 @@
 """``svc authority keys``: the keys of the cluster, in the directory ``keys/`` of this Authority.
 
-The Authority may run or not.  The store is asked whether rotation is paused; nothing is changed
-there.
+The Authority may run or not.  The store is asked whether rotation is paused, unless it does not
+answer and the operator goes on without it; nothing is changed there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from svc.cli.authority.roots import rotation, sync
 from svc.cli.control import authority_settings, authority_state
 from svc.cli.forms import root_key_option
 from svc.cli.groups import Group
-from svc.cli.output import json_option, moment, print_result
+from svc.cli.output import hint, json_option, moment, print_result
+from svc.errors import StoreUnavailable
 
 ISSUERS = ("transport", "spiffe")
 ANCHOR = "anchor"
@@ -31,6 +32,8 @@ _AUDITORS = (
     "give the fingerprint of anchor to every auditor: to check heads signed by the old and "
     "the new key, pass both to verify_audit.py: --fingerprint OLD --fingerprint NEW"
 )
+_NOT_KNOWN = "whether rotation is paused is not known"
+_WITHOUT_STORE = f"{_NOT_KNOWN}: renew when the store answers, or now, with --without-store"
 
 
 @click.group(cls=Group)
@@ -46,10 +49,21 @@ def keys() -> None:
     is_flag=True,
     help="Renew an issuing CA although an Authority has not loaded the newest keys.",
 )
+@click.option(
+    "--without-store",
+    is_flag=True,
+    help="Renew although the store does not answer, so that nobody can say whether rotation is "
+    "paused.  If it answers, this changes nothing.",
+)
 @json_option
 @click.pass_context
 def renew(
-    context: click.Context, kind: str, root_key: Path | None, lagging: bool, as_json: bool
+    context: click.Context,
+    kind: str,
+    root_key: Path | None,
+    lagging: bool,
+    without_store: bool,
+    as_json: bool,
 ) -> None:
     """Create the next issuing CA or signing key; `all` creates one of each.
 
@@ -61,7 +75,8 @@ def renew(
     key at its next reload pass; a new issuing CA only while it is the leader.  What the previous
     key signed stays valid.
     Refused while rotation is paused, and for an issuing CA while an Authority has not loaded the
-    newest keys (`svc authority keys sync root status` shows which).
+    newest keys (`svc authority keys sync root status` shows which).  Where the store does not
+    answer, that cannot be known: then it is refused, too, unless --without-store is given.
     Auditors who check the fingerprint of the anchor certificate also need that of the new one,
     which this command prints.
     """
@@ -75,7 +90,12 @@ def renew(
     directory = authority_state(settings) / "keys"
     if kind in (*ISSUERS, ALL) or (directory / f"{kind}.pem").exists():
         # The first key of its kind replaces none: an upgrade asks for it while rotation is paused.
-        require_rotation(settings, is_issuing=kind in (*ISSUERS, ALL) and not lagging)
+        try:
+            require_rotation(settings, is_issuing=kind in (*ISSUERS, ALL) and not lagging)
+        except StoreUnavailable as unanswered:
+            if not without_store:
+                raise unanswered.with_(text=f"{unanswered.text}; {_WITHOUT_STORE}") from None
+            hint([f"{unanswered.text}; {_NOT_KNOWN}"])
     lifetime = settings.identity.issuing_ca_days * DAY
     kinds = (*ISSUERS, *PURPOSES) if kind == ALL else (kind,)
     said, lines = [], []

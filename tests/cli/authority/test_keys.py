@@ -40,14 +40,18 @@ class RenewTests(SynchronousTestCase):
         lines = self.place.run("keys", "renew", "all").stdout.splitlines()
         self.assertEqual(sum("fingerprint of anchor" in line for line in lines), 1)
 
-    def test_paused(self) -> None:
-        """While rotation is paused no key is replaced; the first of its kind is made."""
+    def paused(self) -> None:
+        """A store that says that rotation is paused."""
         self.assertEqual(self.place.run("store", "migrate").status, 0)
         with closing(sqlite3.connect(self.place.store)) as store, store:
             store.execute(
                 "INSERT INTO rotation_pauses (id, is_paused, since, by, reason)"
                 " VALUES ('rotation', 1, 1.0, 'ada', 'upgrade')"
             )
+
+    def test_paused(self) -> None:
+        """While rotation is paused no key is replaced; the first of its kind is made."""
+        self.paused()
         refused = self.place.run("keys", "renew", "onward-ssh")
         self.assertIn("rotation is paused by ada (upgrade)", refused.stderr)
         for name in ("onward-ssh.pem", "onward-ssh.key"):
@@ -61,3 +65,21 @@ class RenewTests(SynchronousTestCase):
         pending = self.place.run("keys", "renew", "grant")
         self.assertEqual(pending.status, 3, pending.stderr)
         self.assertIn("migrate", pending.stderr)
+
+    def test_without_store(self) -> None:
+        """Where the store does not answer the operator decides; where it does, nothing changes."""
+        renew = ("keys", "renew", "all")
+        self.place.store.write_bytes(b"no database" * 400)
+        before = load_keys(self.keys, time.time, os.urandom)
+        refused = self.place.run(*renew)
+        self.assertEqual((refused.status, refused.stdout), (1, ""), refused.stderr)
+        self.assertIn("or now, with --without-store", refused.stderr)
+        made = self.place.run(*renew, "--without-store")
+        self.assertEqual(made.status, 0, made.stderr)
+        self.assertIn("whether rotation is paused is not known", made.stderr)
+        after = load_keys(self.keys, time.time, os.urandom)
+        self.assertNotEqual(anchor_key(after).key_id, anchor_key(before).key_id)
+        self.place.store.unlink()
+        self.paused()
+        refused = self.place.run(*renew, "--without-store")
+        self.assertIn("rotation is paused by ada (upgrade)", refused.stderr)
