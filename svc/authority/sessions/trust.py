@@ -42,6 +42,16 @@ _BATCH = 500
 
 
 @frozen
+class _Word:
+    """What is said of a session, and of the Proxies that carried it, as far as they are known."""
+
+    event: Event
+    reason: str
+    proxy_id: str
+    egress_proxy_id: str
+
+
+@frozen
 class _Said:
     """A record about a session, and the Proxy that carried it."""
 
@@ -55,9 +65,9 @@ class _Said:
 
 @define
 class _OwedRecords:
-    """What one transaction writes: sessions, with event, word and Proxy, and Proxies."""
+    """What one transaction writes of sessions, and of Proxies."""
 
-    sessions: Mapping[str, tuple[Event, str, str]]
+    sessions: Mapping[str, _Word]
     proxies: Mapping[str, str]
     record: RecordedOnce = field(factory=RecordedOnce)
 
@@ -72,7 +82,7 @@ class ProxyTrust:
     _until: dict[str, float] = field(factory=dict, init=False)
     _incidents: dict[str, Incidents] = field(factory=dict, init=False)
     _here_since: dict[str, float] = field(factory=dict, init=False)
-    _sessions: dict[str, tuple[Event, str, str]] = field(factory=dict, init=False)
+    _sessions: dict[str, _Word] = field(factory=dict, init=False)
     _proxies: dict[str, str] = field(factory=dict, init=False)
     _owed: deque[_OwedRecords] = field(factory=deque, init=False)
 
@@ -135,13 +145,19 @@ class ProxyTrust:
             egress_proxy_id: Of a session that was relayed: it may have altered what was decided,
                 and nobody can tell which of the two did.
         """
-        self._sessions[session_uid] = SESSION_MISMATCH, word, proxy_id
+        self._sessions[session_uid] = _Word(
+            event=SESSION_MISMATCH,
+            reason=word,
+            proxy_id=proxy_id,
+            egress_proxy_id=egress_proxy_id,
+        )
         for one in filter(None, (proxy_id, egress_proxy_id)):
             self._distrust(one, MISMATCH, inf)
         _log.error(
             "a Proxy's records of a session are not what its Connector passed on; revoke the Proxy",
             session=session_uid,
             proxy=proxy_id,
+            egress_proxy=egress_proxy_id,
             reason=word,
         )
 
@@ -154,7 +170,12 @@ class ProxyTrust:
         egress_proxy_id: str = "",
     ) -> None:
         """Nobody knows whether the records of a session that is over are all there were."""
-        self._sessions[session_uid] = SESSION_UNCONFIRMED, word, proxy_id
+        self._sessions[session_uid] = _Word(
+            event=SESSION_UNCONFIRMED,
+            reason=word,
+            proxy_id=proxy_id,
+            egress_proxy_id=egress_proxy_id,
+        )
         if word == RESTARTED:
             return
         for one in (proxy_id, *filter(None, (egress_proxy_id,))):
@@ -247,15 +268,17 @@ class ProxyTrust:
         return last
 
 
-def _said(tx: ITransaction, sessions: Mapping[str, tuple[Event, str, str]]) -> Iterator[_Said]:
+def _said(tx: ITransaction, sessions: Mapping[str, _Word]) -> Iterator[_Said]:
     """What is to be recorded of sessions, of those whose Proxy is known."""
-    for uid, (event, word, known_proxy) in sessions.items():
+    for uid, word in sessions.items():
         session = tx.sessions.get(uid)
         # By the grant, where it was seen: the row is not signed, and may be gone.
-        proxy_id = known_proxy or ("" if session is None else session.proxy_id)
+        proxy_id = word.proxy_id or ("" if session is None else session.proxy_id)
         if not proxy_id:
             continue
         details: dict[str, Json] = {"proxy_id": proxy_id}
+        if word.egress_proxy_id:
+            details["egress_proxy_id"] = word.egress_proxy_id
         about: dict[str, Any] = {}
         if session is not None:
             details["connector_id"] = session.connector_id
@@ -265,7 +288,12 @@ def _said(tx: ITransaction, sessions: Mapping[str, tuple[Event, str, str]]) -> I
                 "decision_id": session.decision_id,
             }
         yield _Said(
-            event=event, session_uid=uid, proxy_id=proxy_id, word=word, details=details, about=about
+            event=word.event,
+            session_uid=uid,
+            proxy_id=proxy_id,
+            word=word.reason,
+            details=details,
+            about=about,
         )
 
 

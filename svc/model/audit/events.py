@@ -230,14 +230,14 @@ SESSION_MISMATCH = _event(
     "session.mismatch",
     "what a Proxy recorded of a session's requests is not what its Connector passed on, or (reason "
     "`wrong_allow`) not what the policy allows",
-    _TRAFFIC,
+    f"{_TRAFFIC} egress_proxy_id",
 )
 SESSION_UNCONFIRMED = _event(
     "SVC1006W",
     "session.unconfirmed",
     "a session whose requests are decided is over, and its Connector's last checkpoint, or a "
     "record that a checkpoint tells of, never came",
-    _TRAFFIC,
+    f"{_TRAFFIC} egress_proxy_id",
 )
 PROXY_DISTRUSTED = _event(
     "SVC1007E",

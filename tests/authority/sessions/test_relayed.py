@@ -199,7 +199,21 @@ class GatedTests(Case):
             self.assertEqual(caught.exception.reason, "proxy_distrusted")
         self.gated.trust.require_trusted(self.third.id)
         (mismatch,) = self.house.records("session.mismatch")
-        self.assertEqual(mismatch["details"]["proxy_id"], self.near.id)
+        self.assertNames(mismatch, self.near.id, self.far.id)
+
+    def assertNames(self, record: Any, *proxy_ids: str) -> None:
+        """It names the Proxy that a session entered, and the one that it was relayed to."""
+        told = record["details"]
+        self.assertEqual((told["proxy_id"], told["egress_proxy_id"]), proxy_ids)
+
+    def test_left_unconfirmed(self) -> None:
+        """A session without a last checkpoint is told of with both Proxies, too."""
+        self.gated.trust.unconfirmed(
+            self.uid, self.near.id, "no_last_checkpoint", 1000.0, self.far.id
+        )
+        value_of(self.gated.sweep())
+        (unconfirmed,) = self.house.records("session.unconfirmed")
+        self.assertNames(unconfirmed, self.near.id, self.far.id)
 
     def test_not_through_a_distrusted_one(self) -> None:
         """A Proxy that opens no gated session relays none either."""
