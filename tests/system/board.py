@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64encode
+from collections.abc import Sequence
 from functools import cache
 from http.cookies import SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -220,10 +221,10 @@ class Web:
         return f"http://{host}:{port}"
 
 
-def enable(person: GatewayPerson) -> None:
-    """Let a person use web applications."""
+def enable(person: GatewayPerson, kinds: Sequence[str] = KINDS) -> None:
+    """Let a person use resources of these kinds."""
     config = person.directory / "client.toml"
-    config.write_text(f"plugins.kinds = {KINDS}\n{config.read_text('utf-8')}", "utf-8")
+    config.write_text(f"plugins.kinds = {[*kinds]}\n{config.read_text('utf-8')}", "utf-8")
 
 
 @cache

@@ -13,8 +13,12 @@ from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, GatewayTarget
-from tests.system.board import DASHBOARD, KINDS, Site, enable
+from tests.fault.tcp import FaultProxy
+from tests.system.board import DASHBOARD, Site, enable
 from tests.system.carrying import carrying
+from tests.system.databases import NO_DDL
+from tests.system.kube_api.server import Cluster
+from tests.system.kube_api.stage import LOOK, cluster_target
 from tests.system.world import around
 
 SECOND = "proxy2"
@@ -23,25 +27,35 @@ ACTIVE = "svc_active_sessions"
 OPENS = "svc_proxy_peer_opens_total"
 TIMEOUT_SECS = 40.0
 MUCH = 8 * 1024 * 1024
+KINDS = ["kube", "postgres", "ssh", "tcp", "web"]
 NOBODY = '@id("nobody") forbid (principal, action == Action::"tcpConnect", resource);\n'
 
 
 @define(eq=False)
 class Pair:
-    """A gateway whose only Connector is at the second Proxy, and a person at the first one."""
+    """A gateway whose only Connector is at the second Proxy, and a person at the first one.
+
+    Attributes:
+        database: Leads to a server of PostgreSQL, once a test has said to which.
+    """
 
     gateway: Gateway
     site: Site
+    cluster: Cluster
+    database: FaultProxy
     person: GatewayPerson
 
 
 @cache
 def pair() -> Pair:
     """The one of this process."""
-    site = Site()
+    site, cluster, database = Site(), Cluster(), FaultProxy("")
+    login = {"tls": "off", "auth": "trust"}
     targets = [
         GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}"),
         GatewayTarget("board", f"127.0.0.1:{site.server_address[1]}", "web"),
+        GatewayTarget("orders", database.address, "postgres", more=login),
+        cluster_target("prod", cluster),
     ]
     numbers = {"endpoints.peer_listen": "127.0.0.1:0", "plugins.kinds": KINDS}
     made = make_gateway(targets, numbers=numbers)
@@ -50,11 +64,11 @@ def pair() -> Pair:
     made.restart(CONNECTOR)
     made.await_metric(SECOND, TUNNELS, 1)
     made.await_metric(PROXY, TUNNELS, 0)
-    made.set_policy(POLICY + DASHBOARD)
+    made.set_policy(POLICY + DASHBOARD + NO_DDL + LOOK)
     person = made.add_person("ada", "ops")
-    enable(person)
-    person.up("echo", "board")
-    return Pair(made, site, person)
+    enable(person, KINDS)
+    person.up("echo", "board", "orders", "prod")
+    return Pair(gateway=made, site=site, cluster=cluster, database=database, person=person)
 
 
 class PeeredCase(SynchronousTestCase):

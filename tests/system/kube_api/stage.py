@@ -32,6 +32,19 @@ when { context has api_resource && context.api_resource == "secrets" };
 """
 
 
+def cluster_target(name: str, cluster: Cluster) -> GatewayTarget:
+    """The resource of a cluster; its Connector has the cluster's token."""
+    token = process_directory() / f"{name}-token"
+    token.write_text(TOKEN, "ascii")
+    token.chmod(0o600)
+    return GatewayTarget(
+        name,
+        f"127.0.0.1:{cluster.server_address[1]}",
+        "kube",
+        more={"tls": "off", "token_file": str(token), "groups": ["svc:people"]},
+    )
+
+
 @define(eq=False)
 class Kube:
     """A gateway with one cluster, and a person whose resident runs."""
@@ -41,15 +54,7 @@ class Kube:
     person: GatewayPerson = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        token = process_directory() / "cluster-token"
-        token.write_text(TOKEN, "ascii")
-        token.chmod(0o600)
-        target = GatewayTarget(
-            "prod",
-            f"127.0.0.1:{self.cluster.server_address[1]}",
-            "kube",
-            more={"tls": "off", "token_file": str(token), "groups": ["svc:people"]},
-        )
+        target = cluster_target("prod", self.cluster)
         self.gateway = make_gateway([target], numbers={"plugins.kinds": KINDS})
         self.person = self.gateway.add_person("ada", "ops")
         config = self.person.directory / "client.toml"
