@@ -13,6 +13,9 @@ LEAST_PREFIX = 4
 LEAST_DECISION = 8
 """The same of a decision's id, of which a log has millions."""
 
+DECISION = "decision or session"
+"""What a decision is found by, its own id or that of the session that it let open."""
+
 _SHOWN = 5
 _BEGINNING = re.compile(rf"[0-9a-f]{{{LEAST_DECISION},31}}")
 

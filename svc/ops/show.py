@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from svc.audit.log import show
 from svc.audit.log.entries import RequestSession, entry_record
-from svc.audit.log.find import find_entry, opened_session
+from svc.audit.log.find import decisions_meant, find_entry, opened_session
 from svc.audit.log.selection import Selection
 from svc.audit.log.verify import ChainFault, batch_at
 from svc.errors import Malformed, NoSuchRow
@@ -26,6 +26,7 @@ from svc.model.audit.record import chain_hash
 from svc.model.canonical import Json, decode
 from svc.model.cluster.agent import caller_kind
 from svc.model.cluster.node import TokenRole
+from svc.model.short_ids import DECISION, LEAST_DECISION, AmbiguousId, whole_id
 from svc.ops.store import why_unreadable
 
 BATCH = 512
@@ -149,26 +150,38 @@ class LogReader:
                 found += self._wanted(each, record, Selection())
         return ShownRecords(found, seq)
 
-    def decided(self, decision: str) -> ShownRecords:
-        """Every record that names this decision.
+    def decided(self, word: str) -> ShownRecords:
+        """Every record that names a decision.
 
         Where one cannot be read the whole log is looked through, and each that cannot is told.
 
+        Args:
+            word: Its id, or that of the session that it let open, or how either begins.
+
         Raises:
+            AmbiguousId: several begin so.
             NoSuchRow: there is none.
         """
+        decision = word.lower()
         try:
+            meant = decisions_meant(self.tx, decision)
+            decision = meant.get(whole_id(DECISION, decision, meant) or "", decision)
             found = [self.one(row) for row in self.tx.audit.by_decision(decision)]
             entry = find_entry(self.tx, decision)
             if entry is not None:
                 record = entry_record(entry.record, entry.batch, entry.index, self._session)
                 found.append(self._entry(entry.row, record))
+        except AmbiguousId:
+            raise
         except Exception as failed:
             # Whatever a damaged store answers.
             _log.debug("the whole log is read for a decision", reason=type(failed).__name__)
             found = self.newest(Selection(decision=decision), self._end()).shown
         if not found:
-            raise NoSuchRow("audit log: no record names this decision")
+            raise NoSuchRow(
+                "audit log: no record names this decision or session, or too many ids begin so: "
+                f"give the whole id, or more of it than its first {LEAST_DECISION} digits"
+            )
         return ShownRecords(found, int(str(found[-1]["seq"])))
 
     def _shown(self, each: ChainRow | Shown) -> Shown:

@@ -105,6 +105,25 @@ class RecordTests(SynchronousTestCase):
                 self.ask(**asked)
             self.assertEqual(raised.exception.fault, NoSuchRow.fault)
 
+    def test_beginning(self) -> None:
+        """Of a decision's id the beginning is enough, if no other one begins so."""
+        first, second = "ab" * 4 + "1" * 24, "ab" * 4 + "2" * 24
+        for one in (first, second):
+            self.write(ADA, decision_id=one)
+        (one,) = self.ask(decision_id=first[:9]).records
+        self.assertEqual(json.loads(one)["decision_id"], first)
+        (one,) = self.ask(decision_id=second[:20].upper()).records
+        self.assertEqual(json.loads(one)["decision_id"], second)
+        with self.assertRaises(SvcError) as raised:
+            self.ask(decision_id=first[:8])
+        self.assertEqual(raised.exception.reason, "ambiguous_id")
+        for known in (first, second, "type more digits"):
+            self.assertIn(known, raised.exception.text)
+        for unknown in ("cd" * 6, "abab"):
+            with self.assertRaises(SvcError) as raised:
+                self.ask(decision_id=unknown)
+            self.assertEqual(raised.exception.fault, NoSuchRow.fault)
+
     def test_following(self) -> None:
         """What comes later is shown once, and reading by itself is nothing new to record."""
         end = self.ask(most=1).end

@@ -26,7 +26,9 @@ from svc.model.audit.events import SESSION_START
 from svc.model.audit.ledger import ChainRow
 from svc.model.audit.record import chain_hash
 from svc.model.canonical import decode
+from svc.model.ids import is_random_id
 from svc.model.session.session import Session
+from svc.model.short_ids import is_beginning
 
 NEAR = 16
 """Batches that are looked into: one Proxy makes fewer in a millisecond, or after its clock was
@@ -88,6 +90,18 @@ def ids_beginning(tx: ITransaction, beginning: str) -> tuple[tuple[str, str], ..
         if len(ids) > _MOST_IDS:
             return ()
     return *((one, one) for one in sorted(ids)), *((one.uid, one.decision_id) for one in sessions)
+
+
+def decisions_meant(tx: ITransaction, word: str) -> Mapping[str, str]:
+    """The decisions that a person may mean by *word*: a whole id, or how it begins.
+
+    Each is found by the id that may be meant, which is its own or that of the session that it let
+    open.  Empty for a word that is no such id; a whole id is believed.
+    """
+    if is_random_id(word):
+        session = tx.sessions.get(word)
+        return {word: word if session is None else session.decision_id}
+    return dict(ids_beginning(tx, word)) if is_beginning(word) else {}
 
 
 def is_repeated(tx: ITransaction, ids: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from svc.audit.log.entries import entry_record
-from svc.audit.log.find import find_entry, ids_beginning, opened_session
+from svc.audit.log.find import decisions_meant, find_entry, opened_session
 from svc.audit.log.record import PERSONAL
 from svc.authority.policy.past_reasons import PolicyReasons
 from svc.authority.state.cache import ClusterStateCache
@@ -32,14 +32,13 @@ from svc.model.audit.events import REQUEST_DECISION, SESSION_ABANDONED, SESSION_
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.agent import caller_kind
 from svc.model.cluster.node import Node
-from svc.model.ids import is_random_id
 from svc.model.policy.access import EntityUid, request_from_form
 from svc.model.policy.approval import MAX_VALID_SECS
 from svc.model.policy.requested import exact_command, request_command
 from svc.model.policy.requests import may_view
 from svc.model.principal import CALLERS
 from svc.model.session.request import is_fresh, stale
-from svc.model.short_ids import is_beginning, whole_id
+from svc.model.short_ids import DECISION, whole_id
 from svc.model.signing import Purpose, verify
 from svc.policy.requestable import would_turn
 from svc.policy.requestable_reasons import requestable_reasons
@@ -118,15 +117,11 @@ class Explainer:
 
         def look(tx: ITransaction) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
             require_certificate(self.state_cache.rows(tx), certificate)
-            if is_random_id(word):
-                session = tx.sessions.get(word)
-                return _decided(_records_of(tx, word if session is None else session.decision_id))
-            if not is_beginning(word):
-                return None, _NO_END
-            found = {one: _decided(_records_of(tx, of)) for one, of in ids_beginning(tx, word)}
+            meant = decisions_meant(tx, word)
+            found = {one: _decided(_records_of(tx, of)) for one, of in meant.items()}
             # Nothing may be told of how many of another's begin so, or of hidden resources.
             own = [one for one, (record, _) in found.items() if may_be_told(record)]
-            whole = whole_id("decision or session", word, own)
+            whole = whole_id(DECISION, word, own)
             return (None, _NO_END) if whole is None else found[whole]
 
         return await self.store.read("why", look)

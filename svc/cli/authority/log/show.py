@@ -77,6 +77,8 @@ def show_records(
 ) -> None:
     """Show the newest records, or those that match the filters, one per line, oldest first.
 
+    DECISION_ID shows every record of one decision: its id, or that of the session that it let open.
+    Its beginning is enough: at least 8 of the 32 digits.
     A line says when, who, and whom or what it concerns, by the names they have today.
     A record is shown if it matches every filter given. Records that are missing, altered or
     unreadable are marked; `svc authority audit verify` reports what is wrong.
