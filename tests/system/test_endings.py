@@ -73,12 +73,13 @@ class ThroughResident:
 
     person: GatewayPerson
     peer: Any = field(init=False)
-    before: int = field(default=0, init=False)
+    before: frozenset[str] = field(default=frozenset(), init=False)
 
     def open(self) -> None:
         if self.person.resident is None:
             self.person.up("echo")
-        self.before = len(self._ended())
+        # By their ids: the status lists the newest ones only.
+        self.before = frozenset(one["decision_id"] for one in self._ended())
         self.peer = until("a session through the resident", self._opened, TIMEOUT_SECS)
 
     def _opened(self) -> socket.socket | None:
@@ -88,6 +89,9 @@ class ThroughResident:
     def _ended(self) -> list[dict[str, Any]]:
         return list(self.person.status().get("ended", ()))
 
+    def _new(self) -> list[dict[str, Any]]:
+        return [one for one in self._ended() if one["decision_id"] not in self.before]
+
     def cut(self) -> Cut:
         """Wait until the connection ends; what log, status and `--explain` say."""
         try:
@@ -95,7 +99,7 @@ class ThroughResident:
                 pass
         except ConnectionResetError:
             pass
-        told = until("the cut in the status", lambda: self._ended()[self.before :])[-1]
+        told = until("the cut in the status", self._new)[-1]
         (event,) = [
             event
             for event in self.person.resident.events("session ended")  # type: ignore[union-attr]
