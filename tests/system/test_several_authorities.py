@@ -11,6 +11,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.model.cluster.health import EVERY_SECS
 from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.processes import Child, run, svc_command, until
 from svc.testing.gateway.settings import POLICY, GatewayTarget
@@ -174,7 +175,9 @@ class SeveralAuthorities(SynchronousTestCase):
         leader = PROCESSES[self.lease()[1]]
         self.assertEqual(self.operator(leader, "status", "--json").checked().json["connectors"], 2)
         self.assertIn("verified", self.operator(leader, "audit", "verify").checked().stdout)
-        until("every node reported", lambda: self.reported(leader) == self.listed(leader), 60)
+        # A node whose report found nobody tries again an interval later at most.
+        seconds = 3 * EVERY_SECS
+        until("every node reported", lambda: self.reported(leader) == self.listed(leader), seconds)
         say(f"{KILLS} kills, slowest {slowest:.2f} s; {self.accounts(traffics)}")
 
     def reported(self, leader: str) -> set[str]:
