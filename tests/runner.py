@@ -52,10 +52,11 @@ SHARING = tuple(
         r"^from tests\.system\.(hostile_case|stage) import",
         r"^from tests\.system\.signing_in import [^)]*\bstage\b",
         r"^from tests\.system\.world import .*\bworld\b",
+        r"^from tests\.support\.sources import",
         r"^from tests\.support\.wheels import .*\b(own_wheel|environment_with)\b",
     )
 )
-"""What a module says that shares a gateway, or a wheel, with all others that say it."""
+"""What a module says that shares a gateway, a wheel or parsed sources with all that say it."""
 
 ALONE = ("tests.system", "tests.fault", "tests.interop", "tests.contrib", "tests.store")
 """Packages whose modules take long, and run each by itself."""

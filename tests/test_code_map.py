@@ -12,6 +12,8 @@ from pathlib import Path
 from attrs import frozen
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.support.sources import trees
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "code-map.md"
 _STEP = re.compile(r"^(\d+)\. `([\w/.]+)` `([\w.]+)`: \S")
@@ -44,14 +46,14 @@ class Step:
 @cache
 def functions(path: str) -> dict[str, str]:
     """The text of each function of a file, by its name with its class."""
-    text = (ROOT / path).read_text("utf-8")
+    lines = (ROOT / path).read_text("utf-8").splitlines()
     found = {}
-    for node in ast.parse(text).body:
+    for node in trees()[Path(path)].body:
         inside = node.body if isinstance(node, ast.ClassDef) else [node]
         before = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
         for one in inside:
             if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
-                found[before + one.name] = ast.get_source_segment(text, one) or ""
+                found[before + one.name] = "\n".join(lines[one.lineno - 1 : one.end_lineno])
     return found
 
 

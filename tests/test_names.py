@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import click
 from twisted.trial.unittest import SynchronousTestCase
@@ -14,8 +14,8 @@ from svc.cli import svc
 from svc.config.keys import KEYS
 from svc.telemetry.series import SERIES
 from tests.support.proof import proves
+from tests.support.sources import nodes
 
-ROOT = Path(__file__).parents[1] / "svc"
 FOREIGN = {
     "RUST_LOG",
     "STATE_DIRECTORY",
@@ -57,23 +57,17 @@ class TermTests(SynchronousTestCase):
         )
 
 
-@cache
-def nodes() -> list[ast.AST]:
+def ours() -> Iterator[ast.AST]:
     """Everything in the program's own sources; generated modules aside."""
-    paths = [path for path in sorted(ROOT.rglob("*.py")) if not path.name.endswith("_pb2.py")]
-    trees = [ast.parse(path.read_text("utf-8"), str(path)) for path in paths]
-    return [
-        node
-        for tree in trees
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant | ast.Call)
-    ]
+    for path, found in nodes().items():
+        if not path.name.endswith("_pb2.py"):
+            yield from found
 
 
 @cache
 def texts() -> list[str]:
     """Every text in them."""
-    found = [node.value for node in nodes() if isinstance(node, ast.Constant)]
+    found = [node.value for node in ours() if isinstance(node, ast.Constant)]
     return [value for value in found if isinstance(value, str)]
 
 
@@ -95,7 +89,7 @@ class NamesTests(SynchronousTestCase):
         self.assertIn("SVC_LOG_FORMAT", variables)
         targets = {
             str(word.value.value)
-            for node in nodes()
+            for node in ours()
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Logger"
             for word in node.keywords
             if word.arg == "namespace" and isinstance(word.value, ast.Constant)

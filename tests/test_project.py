@@ -7,7 +7,7 @@ import configparser
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from packaging.version import Version
 from twisted.trial.unittest import SynchronousTestCase
 
 import svc
+from tests.support.sources import nodes
 from tests.support.wheels import ROOT, run_python
 
 ROLES = ["svc-all", "svc-authority", "svc-client", "svc-connector", "svc-proxy"]
@@ -113,18 +114,18 @@ class LockTests(SynchronousTestCase):
         declared = {canonicalize_name(requirement.name) for requirement in _wanted("runtime")}
         providers = packages_distributions()
         undeclared = {
-            f"{path.relative_to(ROOT)}: {top}"
-            for path in (ROOT / "svc").rglob("*.py")
-            for top in _imported_tops(path)
+            f"{path}: {top}"
+            for path, found in nodes().items()
+            for top in _imported_tops(found)
             if not declared & {canonicalize_name(one) for one in providers.get(top, [])}
         }
         self.assertEqual(sorted(undeclared), [])
 
 
-def _imported_tops(path: Path) -> set[str]:
+def _imported_tops(nodes: Iterable[ast.AST]) -> set[str]:
     """Return the top-level names of others that a file imports."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.protocol import Factory, Protocol, ServerFactory
-from twisted.internet.utils import getProcessOutputAndValue
+from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from svc.cli.control import ask, authority_state
@@ -20,6 +19,7 @@ from svc.config import load_settings
 from svc.errors import Fault, SvcError
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.rpc.server.server import RpcServerFactory
+from svc.testing.gateway.processes import Ran, run, svc_command
 from svc.wire.limits import WireLimits
 from tests.cli.terminal import STATUS, Authority, Place
 from tests.support.proof import proves
@@ -119,13 +119,9 @@ class SocketTests(TestCase):
 
     async def program(self, place: Place, *words: str) -> tuple[bytes, bytes, int]:
         """Run the real program: stdout, stderr, status."""
-        result: tuple[bytes, bytes, int] = await getProcessOutputAndValue(
-            sys.executable,
-            ["-m", "svc", "--config", str(place.config), "authority", *words],
-            env={"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT)},
-            path=str(ROOT),
-        )
-        return result
+        command = svc_command("--config", str(place.config), "authority", *words)
+        ran: Ran = await deferToThread(run, command, ROOT)
+        return ran.stdout.encode(), ran.stderr.encode(), ran.status
 
     @proves("X-37")
     async def test_program(self) -> None:

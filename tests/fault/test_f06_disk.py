@@ -203,5 +203,5 @@ class FullDiskTests(SynchronousTestCase):
         for room in ("0", "5000"):
             done = run_child(_FULL_DISK, migrated_url(self), room)
             self.assertEqual(
-                (done.stdout.split(), done.returncode), (["3", "True", "True"], 0), done.stderr
+                (done.stdout.split(), done.status), (["3", "True", "True"], 0), done.stderr
             )

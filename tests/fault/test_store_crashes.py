@@ -83,7 +83,7 @@ class CrashTests(TestCase):
             for after in (1, 4):
                 url = migrated_url(self)
                 done = run_child(_CRASH, url, where, str(after))
-                self.assertEqual(done.returncode, 137, done.stderr)
+                self.assertEqual(done.status, 137, done.stderr)
                 answered = [f"g{number}" for number in done.stdout.split()]
                 self.assertEqual(len(answered), after - 1)
                 store = store_sqlite.open(url, real_needs())

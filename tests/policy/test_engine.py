@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import weakref
 from random import Random
 from typing import Any
@@ -77,15 +78,19 @@ def fresh(text: str, entities: "tuple[Entity, ...]") -> CompiledPolicy:
     return compile_policy(text, WORDS, entities, 1, 7)
 
 
+TEXTS = 10 if os.environ.get("SVC_LONG") == "1" else 4
+"""Random policies that are tried."""
+
+
 class AgreementTests(SynchronousTestCase):
     """Slices against the whole set."""
 
     def test_random_requests(self) -> None:
-        """A thousand random requests get the verdict and the policies of the whole set."""
+        """Random requests, a thousand in the long form, are decided as the whole set decides."""
         random = Random(20)
         handle = Entities.from_json_str(cedar_json(everybody()), SCHEMA)
         verdicts: list[str] = []
-        for _ in range(10):
+        for _ in range(TEXTS):
             text = "\n".join(random_policy(random, f"p{n}") for n in range(25))
             ours, whole = engine(text), PolicySet.from_str(text)
             for _ in range(100):
@@ -96,9 +101,9 @@ class AgreementTests(SynchronousTestCase):
                 self.assertEqual(seen(decision), by_cedar((whole, handle), request), request)
                 self.assertEqual(seen(decision), seen(ours.decide_by_all(request)))
                 verdicts.append(decision.decision)
-        self.assertGreater(len(verdicts), 700)
+        self.assertGreater(len(verdicts), 70 * TEXTS)
         for verdict in ("allow", "deny", "error"):
-            self.assertGreater(verdicts.count(verdict), 20, verdict)
+            self.assertGreater(verdicts.count(verdict), 2 * TEXTS, verdict)
 
     def test_interface(self) -> None:
         """The engine keeps its interface."""
@@ -165,7 +170,7 @@ class CacheTests(SynchronousTestCase):
     def test_over_revisions(self) -> None:
         """What goes on to be remembered is what an engine made anew would say."""
         random, carried = Random(31), 0
-        for _ in range(6):
+        for _ in range(TEXTS):
             text = "\n".join(random_policy(random, f"p{n}") for n in range(12))
             entities = everybody()
             ours = engine(text)
@@ -179,7 +184,7 @@ class CacheTests(SynchronousTestCase):
                 new = fresh(text, entities)
                 for request in requests:
                     self.assertEqual(ours.decide(request), new.decide(request), request)
-        self.assertGreater(carried, 100)
+        self.assertGreater(carried, 16 * TEXTS)
 
     def test_of_what_changed_nothing_is_kept(self) -> None:
         """A person who left is forgotten with all that was asked for them, at once."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -17,6 +15,8 @@ from svc.interfaces.store import StoreNeeds
 from svc.model.store.migration import MigrationReport
 from svc.store.sqlite.factory import SqliteFactory
 from svc.testing.contracts.store import plain_chain_hash
+from svc.testing.gateway.processes import Ran, run
+from tests.support.program import program
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -73,16 +73,6 @@ def real_needs(clock: Any = reactor) -> StoreNeeds:
     )
 
 
-def run_child(
-    script: str, *arguments: str, timeout: float = 60
-) -> subprocess.CompletedProcess[str]:
-    """Run *script* in a Python of its own that knows this checkout."""
-    return subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+def run_child(script: str, *arguments: str, timeout: float = 60) -> Ran:
+    """Run *script* in a process of its own that knows this checkout."""
+    return run(program(script, *arguments), ROOT, seconds=timeout)

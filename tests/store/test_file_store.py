@@ -111,7 +111,7 @@ class OneWriterTests(TestCase):
             "assert take_lock(sys.argv[1], 'test', lambda: 0.0); os.kill(os.getpid(), 9)",
             path,
         )
-        self.assertEqual((done.returncode, done.stderr), (-9, ""))
+        self.assertEqual((done.status, done.stderr), (-9, ""))
         self.assertTrue(os.path.exists(path))
         lock = take_lock(path, "test", lambda: 0.0)
         assert lock is not None

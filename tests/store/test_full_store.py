@@ -22,7 +22,7 @@ from svc.errors import SvcError
 from svc.store.sqlite.factory import SqliteFactory
 from tests.store.places import real_needs
 
-files = set()
+files, said = set(), []
 globalLogPublisher.addObserver(lambda event: files.add(event.get("file")))
 
 async def main():
@@ -35,9 +35,9 @@ async def main():
         try:
             await add(size)
         except SvcError as refused:
-            print(refused.reason, refused.text)
+            said.append(f"{refused.reason} {refused.text}")
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    print(await add(10), sys.argv[3] in files)
+    print(*said, f"{await add(10)} {sys.argv[3] in files}", sep="\\n")
     await store.close()
 
 react(lambda _: ensureDeferred(main()))

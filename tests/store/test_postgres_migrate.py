@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.task import Clock
@@ -24,9 +22,11 @@ from svc.model.store.migration import MigrationReport, StoreStanding
 from svc.plugins.store_postgresql import store_postgresql
 from svc.store.migrate import discover, migrations_folder
 from svc.store.postgres.factory import PostgresFactory
+from svc.testing.gateway.processes import Child, until
 from tests.store.places import ROOT, real_needs
 from tests.store.test_migrate import FolderCase
 from tests.support.postgres import connected, empty_database, migrated_database
+from tests.support.program import program
 from tests.support.proof import proves
 
 STEPS = {
@@ -144,33 +144,26 @@ class MigrateTests(FolderCase):
 
 
 HOLDING = """
-import sys, time
+import signal, sys, time
 from svc.store.postgres.connect import connect, take_serving
 from svc.store.postgres.url import database_place
 held = connect(database_place(sys.argv[1]), "migrating", time.monotonic, time.monotonic() + 60, 60)
 assert take_serving(held, alone=True)
 print("held", flush=True)
-sys.stdin.read()
+signal.pause()
 """
 
 
 class LockTests(TestCase):
     """One run at a time, and none beside a writer."""
 
-    def child(self, script: str, url: str) -> subprocess.Popen[str]:
-        """A Python of its own that has printed its first line."""
-        child = subprocess.Popen(
-            [sys.executable, "-c", script, url],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.addCleanup(child.communicate)
-        self.addCleanup(child.kill)
-        assert child.stdout is not None
-        self.assertTrue(child.stdout.readline())
+    def child(self, script: str, url: str) -> Child:
+        """A process of its own that has printed its first line; it ends when it is killed."""
+        place = Path(os.path.abspath(self.mktemp()))
+        child = Child(name="child", words=program(script, url), home=ROOT, log=place)
+        child.start()
+        self.addCleanup(child.end)
+        until("its first line", lambda: "\n" in child.text(), alive=[child])
         return child
 
     def waiting(self, paused: Callable[[Clock], object]) -> tuple[PostgresFactory, Clock]:
@@ -204,9 +197,8 @@ class LockTests(TestCase):
         child = self.child(HOLDING, url)
 
         def kill_after_7(clock: Clock) -> None:
-            if clock.seconds() > 7 and child.poll() is None:
-                os.kill(child.pid, signal.SIGKILL)
-                child.wait(30)
+            if clock.seconds() > 7 and child.is_alive:
+                child.kill()
 
         factory, clock = self.waiting(kill_after_7)
         self.assertGreater(factory.migrate(url, "test", lambda: 0.0, clock.seconds).count, 20)

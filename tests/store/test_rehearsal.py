@@ -162,7 +162,7 @@ class SqliteTests(Case):
             step = f"import os, signal\ndef up(db): os.kill(os.getpid(), signal.{number})\n"
             self.write({"m0005_fifth.py": step})
             done = run_child(_REHEARSING, self.url, str(self.folder.resolve()))
-            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertEqual(done.status, status, done.stderr)
             self.assertEqual(len(self.copies()), left)
         self.write({"m0005_fifth.py": "def up(db): pass\n"})
         (copy,) = self.copies()
@@ -253,7 +253,7 @@ class PostgresTests(Case):
             step = f"import os, signal\ndef up(db): os.kill(os.getpid(), signal.{number})\n"
             self.write({"m0005_fifth.py": step})
             done = run_child(_REHEARSING, self.url, str(self.folder.resolve()))
-            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertEqual(done.status, status, done.stderr)
             self.assertEqual(self.everything(), before)
 
     def test_a_role_without_the_right(self) -> None:

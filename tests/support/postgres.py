@@ -58,6 +58,11 @@ def own_server(case: SynchronousTestCase) -> PostgresServer:
     return server
 
 
+def run_socket() -> str:
+    """The path of the run's server's socket, where :data:`USER` needs no password."""
+    return f"{_shared()}/.s.PGSQL.5432"
+
+
 def empty_database(case: SynchronousTestCase) -> str:
     """The URL of a new database with nothing in it."""
     return _database(case, "template0")

@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import queue
 import re
 import signal
 import socket
-import subprocess
-import threading
+from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.postgres import USER
-from svc.testing.gateway.processes import Ran, environment, run, svc_command, until
+from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, GatewayTarget
 from tests.fault.tcp import FaultProxy
-from tests.support.postgres import own_server
+from tests.support.postgres import run_socket
 from tests.support.tools import stock_tool
 from tests.system.common import ada, eve, shared
 
@@ -53,8 +51,7 @@ class DatabaseTests(SynchronousTestCase):
 
     def test_psql_over_the_socket(self) -> None:
         """Stock psql finds the resident's socket in the directory that the listing names."""
-        psql, server = stock_tool("psql"), own_server(self)
-        way = FaultProxy(f"{server.directory}/.s.PGSQL.5432")
+        psql, way = stock_tool("psql"), FaultProxy(run_socket())
         self.addCleanup(way.close)
         gateway = make_gateway([GatewayTarget("db1", way.address)])
         self.addCleanup(gateway.end)
@@ -75,66 +72,50 @@ class AuditTests(SynchronousTestCase):
 
     def test_followed(self) -> None:
         """A record is shown while the command runs, as soon as it is there, if it is asked for."""
-        config = str(shared().files.config(AUTHORITY))
-        words = svc_command(
-            "--config",
-            config,
-            "authority",
-            "audit",
-            "show",
-            "--follow",
-            "--json",
-            "--event",
-            "group.add",
-            "--last",
-            "1",
-        )
-        following = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment(ada().home, {}))
-        out = following.stdout
-        assert out is not None
-        self.addCleanup(out.close)
-        lines = queue.Queue[bytes]()
-
-        def read() -> None:
-            for line in out:
-                lines.put(line)
-
-        reading = threading.Thread(target=read)
-        reading.start()
-        # In the opposite order: what reads ends when the process has.
-        self.addCleanup(reading.join)
-        self.addCleanup(following.wait)
-        self.addCleanup(following.kill)
+        following = self.following("--json")
         shared().operator("groups", "add", "followed-1")
-        first = json.loads(lines.get(timeout=30))
+        first = json.loads(self.line(following, 0))
         shared().operator("persons", "list")
         shared().operator("groups", "add", "followed-2")
-        second = json.loads(lines.get(timeout=30))
+        second = json.loads(self.line(following, 1))
         self.assertEqual((first["event"], second["event"]), ("group.add", "group.add"))
         self.assertGreater(second["seq"], first["seq"])
-        following.send_signal(signal.SIGINT)
-        self.assertEqual(following.wait(30), 130)
+        following.signal(signal.SIGINT)
+        self.assertEqual(following.wait(), 130)
+
+    def following(self, *words: str) -> Child:
+        """A command that shows each new group, and the last one."""
+        config, log = str(shared().files.config(AUTHORITY)), Path(os.path.abspath(self.mktemp()))
+        command = svc_command("--config", config, "authority", "audit", "show", "--follow", *words)
+        following = Child(
+            name="audit-show",
+            words=[*command, "--event", "group.add", "--last", "1"],
+            home=ada().home,
+            log=log,
+        )
+        following.start()
+        self.addCleanup(following.end)
+        return following
+
+    def line(self, following: Child, number: int) -> str:
+        """A line of what it says, waited for while it runs."""
+
+        def said() -> str | None:
+            lines = following.text().split("\n")[:-1]
+            return lines[number] if number < len(lines) else None
+
+        return until(f"line {number}", said, alive=[following])
 
     def test_followed_in_lines(self) -> None:
         """Without --json it is one line a record, below the heads, while the command runs."""
-        config = str(shared().files.config(AUTHORITY))
-        words = svc_command("--config", config, "authority", "audit", "show", "--follow")
-        events = ("--event", "group.add", "--last", "1")
         shared().operator("groups", "add", "followed-3")
-        with subprocess.Popen(
-            [*words, *events], stdout=subprocess.PIPE, env=environment(ada().home, {})
-        ) as following:
-            late = threading.Timer(30, following.kill)
-            late.start()
-            self.addCleanup(late.cancel)
-            assert following.stdout is not None
-            heads, before = following.stdout.readline(), following.stdout.readline()
-            shared().operator("groups", "add", "followed-4-with-a-longer-name")
-            after = following.stdout.readline()
-            following.send_signal(signal.SIGINT)
-        self.assertTrue(heads.startswith(b"TIME  "))
-        self.assertRegex(before, rb" group\.add .*  group followed-3  ")
-        self.assertRegex(after, rb" group\.add .*  group followed-4-with-a-longer-name  -  ")
+        following = self.following()
+        heads, before = self.line(following, 0), self.line(following, 1)
+        shared().operator("groups", "add", "followed-4-with-a-longer-name")
+        after = self.line(following, 2)
+        self.assertTrue(heads.startswith("TIME  "))
+        self.assertRegex(before, r" group\.add .*  group followed-3  ")
+        self.assertRegex(after, r" group\.add .*  group followed-4-with-a-longer-name  -  ")
 
 
 class OperatorTests(SynchronousTestCase):

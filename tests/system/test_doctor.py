@@ -44,11 +44,13 @@ class BesideTests(SynchronousTestCase):
     @proves("G-DOC-03", "U-PHA-18")
     def test_healthy(self) -> None:
         """Every role passes, without one warning, and no role logs that it was checked."""
+        ids = set[str]()
         for role in ROLES:
             done = doctor(role, "--json", "--strict")
             found = json.loads(done.stdout)
             self.assertEqual((done.status, done.stderr, found["result"]), (0, "", "pass"), found)
-        ids = {one["id"] for one in json.loads(doctor(AUTHORITY, "--json").stdout)["checks"]}
+            if role == AUTHORITY:
+                ids = {one["id"] for one in found["checks"]}
         self.assertLessEqual({"store.migrations", "audit.queue", "audit.log"}, ids)
         for role in ROLES:
             ends = checked().child(role).events("connection ended")
@@ -76,8 +78,7 @@ class BesideTests(SynchronousTestCase):
         try:
             until("a session", lambda: opened)
             before = len(opened)
-            for _ in range(3):
-                self.assertEqual(doctor(AUTHORITY).status, 0)
+            self.assertEqual(doctor(AUTHORITY).status, 0)
             during = len(opened)
         finally:
             stop.set()

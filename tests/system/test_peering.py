@@ -6,12 +6,12 @@ import hashlib
 import json
 import re
 import socket
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from svc.testing.gateway.postgres import USER
 from svc.testing.gateway.processes import Ran, run, until
 from svc.testing.gateway.settings import PROXY
-from tests.support.postgres import migrated_database
+from tests.support.postgres import migrated_database, run_socket
 from tests.support.proof import proves
 from tests.support.tools import stock_tool
 from tests.system.peered import MUCH, OPENS, SECOND, PeeredCase
@@ -73,7 +73,7 @@ class PeeringTests(PeeredCase):
     def test_statements(self) -> None:
         """A database: psql reads, and what is denied reaches no server; its session goes on."""
         psql, place = stock_tool("psql", "postgresql-client"), urlsplit(migrated_database(self))
-        self.pair.database.target = f"{unquote(str(place.netloc).partition('@')[2])}/.s.PGSQL.5432"
+        self.pair.database.target = run_socket()
         (here,) = [e for e in self.person.status()["endpoints"] if e["resource"] == "orders"]
         where = ["-h", here["directory"], "-U", USER, "-d", place.path[1:]]
         ran = run(

@@ -110,7 +110,9 @@ class PolicyChangeTests(SynchronousTestCase):
 
     def broken_glass(self, active: str) -> None:
         """A policy that soon lets nobody in is undone by the break-glass operator, on record."""
-        self.set("--break-glass", text=LOCKED.format(end=int(time.time()) + 8)).checked()
+        end = int(time.time()) + 8
+        self.set("--break-glass", text=LOCKED.format(end=end)).checked()
+        until("the policy's last moment", lambda: time.time() > end)
 
         def locked_out() -> bool:
             tried = self.gateway.operator("persons", "list", check=False)

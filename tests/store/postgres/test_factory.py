@@ -315,7 +315,7 @@ class TwoProcessesTests(TestCase):
         url = migrated_database(self)
         done = await gatherResults([deferToThread(run_child, _APPENDING, url, who) for who in "ab"])
         for each in done:
-            self.assertEqual(each.returncode, 0, each.stderr)
+            self.assertEqual(each.status, 0, each.stderr)
         seqs = [[int(word) for word in each.stdout.split()] for each in done]
         self.assertEqual(sorted(seqs[0] + seqs[1]), list(range(1, 401)))
         rows = await store_postgresql.open_read_only(url, plain_chain_hash).read(
