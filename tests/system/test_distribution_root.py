@@ -203,9 +203,26 @@ class DistributionRootTests(SynchronousTestCase):
         self.assertEqual(roots, [["2.root", "3.root"], ["2.root", "3.root"], ["2.root"]])
         self.refused(self.root("ack", name=THIRD), "no_root_prepared")
 
+    def check_refused_at_a_standby(self) -> None:
+        """Whom the policy lets do nothing hears that at an Authority that stands by, too."""
+        allowed = self.cluster.command("policy", "show")
+        file = self.cluster.gateway.directory / "policy.cedar"
+        forbid = '@id("no-roots") forbid (principal, action == Action::"rotateCA", resource);'
+        file.write_text(allowed + forbid, "utf-8")
+        self.cluster.command("policy", "set", str(file))
+
+        def denied() -> bool:
+            ran = self.root("ack", name=SECOND)
+            return "does not let" in ran.stderr and "(denied)" in ran.stderr
+
+        until("the standby has the new policy", denied)
+        file.write_text(allowed, "utf-8")
+        self.cluster.command("policy", "set", str(file))
+
     @proves("U-NOTE-04", "U-NOTE-02", "U-PHA-03", "U-OPEN-18")
     def test_copies_members_and_the_pause(self) -> None:
         """A copied credential stops the start; a pause stops every rotation."""
+        self.check_refused_at_a_standby()
         self.cluster.child(THIRD).kill()
         files = self.cluster.gateway.files
         own = files.state(THIRD) / "receiver.key"

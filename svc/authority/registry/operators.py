@@ -20,7 +20,7 @@ from svc.authority.registry.rights import RightsRefused
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import MAX_POLICIES, Recorder, operator, person
 from svc.authority.state.tables import SignedRows
-from svc.errors import Denied, Unauthenticated, Unavailable
+from svc.errors import Denied, LeaseLost, Unauthenticated, Unavailable
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.rpc import IRpcCall, Peer
@@ -44,6 +44,9 @@ _log = Logger(namespace="svc_authority")
 
 EDIT_POLICY = "editPolicy"
 VIEW_POLICY = "viewPolicy"
+
+STANDING_BY = "standing_by"
+"""Why refusals are in a summary alone: the Authority that refused them did not lead."""
 
 BREAK_GLASS = frozenset({EDIT_POLICY, VIEW_POLICY})
 """What the break-glass principals of the configuration may do whatever the policy says."""
@@ -274,7 +277,7 @@ class Operators:
 
     async def _refused_change(self, actor: Actor, action: str, refusal: RightsRefused) -> None:
         _log.warn("operator refused", caller=actor.id, action=action, reason=refusal.reason)
-        await self.refusals.write(
+        await self._recorded(
             actor,
             "refuse a change of rights",
             lambda tx: self.recorder.append(
@@ -291,7 +294,7 @@ class Operators:
     async def _refused(self, caller: AdminCaller, action: str, decision: Decision | None) -> str:
         _log.warn("operator refused", caller=caller.actor.id, action=action)
         decision_id = random_id(self.recorder.entropy)
-        await self.refusals.write(
+        await self._recorded(
             caller.actor,
             "refuse an operator",
             lambda tx: self.recorder.append(
@@ -309,6 +312,18 @@ class Operators:
             ),
         )
         return decision_id
+
+    async def _recorded(
+        self, actor: Actor, desc: str, record: Callable[[ITransaction], object]
+    ) -> None:
+        """Record a refusal, or count it, also where this Authority does not lead.
+
+        Then it may not write.  Nothing was granted, and the caller is to hear why.
+        """
+        try:
+            await self.refusals.write(actor, desc, record)
+        except LeaseLost:
+            self.refusals.refusal_counter.add(actor, STANDING_BY)
 
 
 def _local(uid: int) -> AdminCaller:

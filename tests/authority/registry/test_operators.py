@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import evolve
+from attrs import define, evolve
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.ha.forward import ForwardedCalls, ForwardedMethod
 from svc.authority.registry.operators import EDIT_POLICY
 from svc.authority.state.recorder import operator, person
-from svc.errors import Denied, SvcError, Unauthenticated
+from svc.errors import Denied, LeaseLost, SvcError, Unauthenticated
 from svc.interfaces.rpc import IRpcCall, Peer
 from svc.interfaces.store import ITransaction
 from svc.messages.forward import Forwarded, forward_message
@@ -36,6 +36,15 @@ RECENT = """\
 permit (principal, action == Action::"manageResources", resource is Cluster)
 when { context has mfa_age_seconds && context.mfa_age_seconds < 900 };
 """
+
+
+@define
+class Follower:
+    """The store of an Authority that does not lead."""
+
+    async def run(self, desc: str, fn: object) -> object:
+        """Refuse whatever would be written."""
+        raise LeaseLost("another")
 
 
 class PeopleTests(SynchronousTestCase):
@@ -86,6 +95,22 @@ class PeopleTests(SynchronousTestCase):
         (summary,) = self.house.records("refusals.summary")
         self.assertEqual(summary["actor"], {"kind": "person", "id": EVE})
         self.assertEqual((summary["reason"], summary["details"]["count"]), ("records", 4))
+
+    def test_refused_while_standing_by(self) -> None:
+        """Who does not lead writes no record: the caller hears why, and it is counted."""
+        house = self.house
+        refusals: Any = house.refusals
+        leading, refusals.store = refusals.store, Follower()
+        eve = house.peer(house.eve)
+        refusal = refusal_of(self.authorize(eve, EDIT_POLICY))
+        self.assertEqual(refusal.reason, "denied")
+        self.assertIn("does not let you editPolicy", refusal.text)
+        refusals.store = leading
+        self.assertEqual(house.records("operator.refused"), [])
+        value_of(house.refusals.summarise())
+        (summary,) = house.records("refusals.summary")
+        self.assertEqual(summary["actor"], {"kind": "person", "id": EVE})
+        self.assertEqual((summary["reason"], summary["details"]["count"]), ("standing_by", 1))
 
     def test_without_a_group(self) -> None:
         """A good certificate alone is no right to anything."""
