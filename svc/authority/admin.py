@@ -267,6 +267,7 @@ class AdminService:
             "ActivateRoot": change(pb2.ActivateRootRequest, roots.activate),
             "CancelRoot": change(pb2.CancelRootRequest, roots.cancel),
             "WithdrawOwner": change(pb2.WithdrawOwnerRequest, roots.withdraw),
+            "ReadmitOwner": change(pb2.ReadmitOwnerRequest, roots.readmit),
             "RotationStatus": see(pb2.RotationStatusRequest, rotation.status),
             "PauseRotation": change(pb2.PauseRotationRequest, rotation.pause),
             "ResumeRotation": change(pb2.ResumeRotationRequest, rotation.resume),

@@ -122,6 +122,7 @@ REMOTE: dict[str, Typed] = {
     "keys sync root activate": Typed(says="no_root_prepared", status=1),
     "keys sync root cancel": Typed(says="no_root_prepared", status=1),
     "keys sync root withdraw": Typed("nosuch", "nosuch", 1),
+    "keys sync root readmit": Typed("nosuch", "nosuch", 1),
     "ca rotation status": Typed(says="rotation  not paused"),
     "ca rotation pause": Typed(says="rotation  paused"),
     "ca rotation resume": Typed(says="rotation  not paused"),

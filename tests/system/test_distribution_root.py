@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from functools import partial
 from typing import Any
@@ -202,6 +203,24 @@ class DistributionRootTests(SynchronousTestCase):
         ]
         self.assertEqual(roots, [["2.root", "3.root"], ["2.root", "3.root"], ["2.root"]])
         self.refused(self.root("ack", name=THIRD), "no_root_prepared")
+        self.check_readmission()
+
+    def check_readmission(self) -> None:
+        """With another credential it stays withdrawn, until an operator lets it back."""
+        self.cluster.child(THIRD).kill()
+        receiver = self.cluster.gateway.files.state(THIRD) / "receiver.key"
+        before = self.entered()
+        receiver.unlink()
+        self.cluster.start(THIRD)
+        until("its new credential is registered", lambda: self.entered() > before)
+        self.assertEqual(self.owners()[THIRD]["owner_state"], "withdrawn")
+        self.root("readmit", THIRD).checked()
+        self.assertEqual(self.owners()[THIRD]["owner_state"], "retained")
+
+    def entered(self) -> int:
+        """How many credentials have been registered."""
+        words = ("audit", "show", "--event", "root.owner", "--last", "99", "--json")
+        return len(json.loads(self.cluster.command(*words)))
 
     def check_refused_at_a_standby(self) -> None:
         """Whom the policy lets do nothing hears that at an Authority that stands by, too."""

@@ -76,6 +76,11 @@ class RootAdmin:
         await self.ceremony.withdraw(request.owner, actor)
         return await self._now(actor)
 
+    async def readmit(self, request: pb.ReadmitOwnerRequest, actor: Actor) -> pb.RootStatusResponse:
+        """See :meth:`RootCeremony.readmit`."""
+        await self.ceremony.readmit(request.owner, actor)
+        return await self._now(actor)
+
     async def _now(self, actor: Actor) -> pb.RootStatusResponse:
         return await self.status(pb.RootStatusRequest(), actor)
 

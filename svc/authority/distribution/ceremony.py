@@ -9,6 +9,7 @@ is silent has not agreed, and has not left: there is no time in here.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from hashlib import sha256
 from typing import Any
 
 from attrs import define, evolve, field
@@ -25,6 +26,7 @@ from svc.model.audit.events import (
     ROOT_ACTIVATE,
     ROOT_CANCEL,
     ROOT_PREPARE,
+    ROOT_READMIT,
     ROOT_WITHDRAW,
 )
 from svc.model.audit.record import Actor, Event
@@ -85,6 +87,14 @@ class RootCeremony:
             SvcError: there is no such owner, a root is prepared, or too few would remain.
         """
         await self.writer.change("withdraw an owner", lambda tx: self._withdraw(tx, owner, actor))
+
+    async def readmit(self, owner: str, actor: Actor) -> None:
+        """Seal the next roots to an owner again that was withdrawn, by the credential it has now.
+
+        Raises:
+            SvcError: there is no such owner, or it has no receiver credential.
+        """
+        await self.writer.change("readmit an owner", lambda tx: self._readmit(tx, owner, actor))
 
     async def take(self, word: RootWord, actor: Actor) -> None:
         """Store an owner's word on the prepared root; once it is durable, return.
@@ -227,6 +237,29 @@ class RootCeremony:
             ROOT_WITHDRAW,
             actor,
             details={"owners": [name]},
+            state=[ROOT_OWNERS.now(tx, name)],
+        )
+
+    def _readmit(self, tx: ITransaction, name: str, actor: Actor) -> None:
+        known = self.writer.rows(tx).every(ROOT_OWNERS).get(name)
+        if known is None:
+            raise _refused("unknown_owner", f"{name}: no Authority has this name; see {_STATUS}")
+        if known.state is OwnerState.RETAINED:
+            return
+        if known.receiver_key is None:
+            raise _refused(
+                "receiver_missing",
+                f"{name}: has no receiver credential; start that Authority first",
+            )
+        tx.roots.put_owner(evolve(known, state=OwnerState.RETAINED, since=self.writer.now()))
+        self.writer.append(
+            tx,
+            ROOT_READMIT,
+            actor,
+            details={
+                "owners": [name],
+                "key_digest": sha256(known.receiver_key).hexdigest(),
+            },
             state=[ROOT_OWNERS.now(tx, name)],
         )
 

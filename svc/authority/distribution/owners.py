@@ -74,7 +74,8 @@ class ReceiverRegistry:
             node_id=node_id,
             receiver_key=report.receiver_key,
             sealing_key=report.sealing_key,
-            state=_state(known, report),
+            # Who was withdrawn comes back by an operator's word, and by no credential.
+            state=OwnerState.RETAINED if known is None else known.state,
             since=self.writer.now(),
             key_set=report.key_set,
         )
@@ -201,13 +202,6 @@ def is_registered(cache: ClusterStateCache, report: ReceiverReport, node_id: str
     ) == (report.receiver_key, report.sealing_key, node_id, report.key_set)
 
 
-def _state(known: RootOwner | None, report: ReceiverReport) -> OwnerState:
-    """Who was withdrawn comes back only with another credential."""
-    if known is not None and known.receiver_key == report.receiver_key:
-        return known.state
-    return OwnerState.RETAINED
-
-
 def _copied(owner: str, other: str) -> SvcError:
     return SvcError(
         f"receiver.key: the credential of {owner} is registered as that of {other}: it was copied; "
@@ -221,6 +215,7 @@ def _replaced(owner: str) -> SvcError:
     return SvcError(
         f"another receiver credential of {owner} is registered; put the former receiver.key back, "
         "or, if it is lost, withdraw this owner first: svc authority keys sync root withdraw "
+        f"{owner}; and let it back once it is registered: svc authority keys sync root readmit "
         f"{owner}; where fewer than two owners would remain, start a further Authority first, or "
         "give this one another authority.name",
         reason=REPLACED,

@@ -98,6 +98,18 @@ def withdraw(context: click.Context, owner: str, as_json: bool) -> None:
     hint([_NOT_REVOKED, *([_NEXT.format(owner)] if has_root else [])])
 
 
+@root.command("readmit")
+@click.argument("owner")
+@json_option
+@click.pass_context
+def readmit(context: click.Context, owner: str, as_json: bool) -> None:
+    """Seal the next roots to a withdrawn Authority again, by the credential it has now.
+
+    An Authority that was withdrawn stays so, also with a new receiver.key, until this is said.
+    """
+    _show(context, "ReadmitOwner", pb.ReadmitOwnerRequest(owner=owner), as_json)
+
+
 def _show(context: click.Context, method: str, request: Any, as_json: bool) -> Any:
     answer = admin(context)(method, request, pb.RootStatusResponse)
     prepared = answer.prepared if answer.HasField("prepared") else None

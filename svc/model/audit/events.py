@@ -652,6 +652,12 @@ ROOT_WITHDRAW = _event(
     "an Authority was withdrawn: no further root is sealed to it",
     "owners row_digest local_uid",
 )
+ROOT_READMIT = _event(
+    "SVC3034I",
+    "root.readmit",
+    "an operator let a withdrawn Authority back: the next root is sealed to it",
+    "owners key_digest row_digest local_uid",
+)
 KEY_SET_ENTER = _event(
     "SVC3027I",
     "keyset.enter",

@@ -53,5 +53,5 @@ def lost_receiver(manifest: Manifest, within: str) -> Iterable[LeftOut]:
             f"is damaged: it is not a receiver credential of {manifest.stamp.cluster}",
             "the Authority makes another one at its next start; if its log then says "
             "receiver_replaced, put an undamaged copy back, or withdraw its name (svc authority "
-            "keys sync root withdraw) and start it again",
+            "keys sync root withdraw), start it again and let it back (readmit)",
         )

@@ -100,7 +100,7 @@ def _receiver(context: CheckContext) -> Iterator[Finding]:
             yield fail(
                 f"another receiver credential of {found.owner} is registered",
                 "put the former file back; if it is lost: svc authority keys sync root withdraw "
-                f"{found.owner}",
+                f"{found.owner}, restart that Authority, and readmit it",
             )
 
 

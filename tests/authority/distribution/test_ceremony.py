@@ -248,6 +248,7 @@ class CeremonyTests(RootCase):
         text = self.refused(self.ceremony.prepare(ADMIN), "receiver_missing")
         self.assertIn("older", text)
         self.do(self.ceremony.withdraw("older", ADMIN))
+        self.refused(self.ceremony.readmit("older", ADMIN), "receiver_missing")
         self.prepare()
 
     @proves("U-NOTE-14")
@@ -295,7 +296,7 @@ class RegistrationTests(RootCase):
         self.assertIn("the credential of a4 is registered as that of a2", text)
 
     def test_replaced(self) -> None:
-        """Another credential of an owner of a root counts only once the owner was withdrawn."""
+        """Another credential of an owner of a root counts once it was withdrawn and readmitted."""
         self.prepare()
         made = Owner(self, "a3")
         text = self.refused(self.registry.take(made.report(), made.node_id), "receiver_replaced")
@@ -304,8 +305,23 @@ class RegistrationTests(RootCase):
         self.do(self.ceremony.withdraw("a3", ADMIN))
         made.register()
         known = self.house.state_cache.state.root_owners["a3"]
-        self.assertEqual(known.state, OwnerState.RETAINED)
+        self.assertEqual(known.state, OwnerState.WITHDRAWN)
         self.assertEqual(known.receiver_key, made.credential.receiver_key)
+        self.prepare()
+        self.refused(made.own.acknowledge(ADMIN), "not_an_owner")
+        self.do(self.owners["a1"].own.cancel(ADMIN))
+        for _ in range(2):
+            self.do(self.ceremony.readmit("a3", ADMIN))
+        (record,) = self.house.records("root.readmit")
+        self.assertEqual(record["details"]["owners"], ["a3"])
+        self.prepare()
+        self.do(made.own.acknowledge(ADMIN))
+
+    def test_nobody_to_readmit(self) -> None:
+        """Who has no credential, or is no owner, is not readmitted; who is retained stays so."""
+        self.refused(self.ceremony.readmit("a9", ADMIN), "unknown_owner")
+        self.do(self.ceremony.readmit("a2", ADMIN))
+        self.assertEqual(self.house.records("root.readmit"), [])
 
     def rename(self, *names: str) -> None:
         """Give Authorities other names."""

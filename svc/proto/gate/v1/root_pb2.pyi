@@ -68,6 +68,12 @@ class WithdrawOwnerRequest(_message.Message):
     owner: str
     def __init__(self, owner: _Optional[str] = ...) -> None: ...
 
+class ReadmitOwnerRequest(_message.Message):
+    __slots__ = ("owner",)
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    def __init__(self, owner: _Optional[str] = ...) -> None: ...
+
 class RootStatusResponse(_message.Message):
     __slots__ = ("epoch", "material_revision", "prepared", "owners", "owner", "distributed_revision", "automatic_distribution", "paused")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
