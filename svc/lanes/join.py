@@ -79,16 +79,18 @@ class _Side:
     watch: Watch | None = None
     received: int = 0
     has_ended: bool = False
+    raw_sent: Callable[[int], None] = field(init=False)
+    """What the source sent out came from the target."""
+
+    @raw_sent.default
+    def _credits(self) -> Callable[[int], None]:
+        return self.target.credit
 
     def raw_received(self, chunk: bytes | memoryview) -> None:
         self.received += len(chunk)
         if self.watch is not None:
             self.watch(chunk)
         self.target.write_raw(chunk)
-
-    def raw_sent(self, size: int) -> None:
-        # What the source sent out came from the target.
-        self.target.credit(size)
 
     def raw_ended(self) -> None:
         self.has_ended = True

@@ -123,7 +123,7 @@ class RelaySide(Protocol):
         self.is_lost = True
         relay = self.relay
         relay.lost(self, is_clean=isinstance(reason.value, ConnectionDone))
-        other = relay.other(self)
+        other = relay.right if relay.left is self else relay.left
         if other.is_lost:
             # What a session held is let go with its owner, not with a garbage collection.
             self.relay = other.relay = _OVER
@@ -146,7 +146,8 @@ class RelaySide(Protocol):
     def close(self) -> None:
         """Close this side once what is queued has gone."""
         if self.transport is not None and not self.is_lost:
-            self.flow_ends()
+            if self._is_paced:
+                self.flow_ends()
             self.out.loseConnection()
 
 
@@ -201,7 +202,7 @@ class Relay:
 
     def half_closed(self, side: RelaySide) -> None:
         """*side* writes no more: say so across, and close once both have."""
-        other = self.other(side)
+        other = self.right if side is self.left else self.left
         self._first = self._first or side.name
         if other.is_lost:
             return
@@ -216,7 +217,7 @@ class Relay:
         """Called by a side that has gone; the other side ends in the same way."""
         self._first = self._first or side.name
         self._is_clean = self._is_clean and is_clean
-        other = self.other(side)
+        other = self.right if side is self.left else self.left
         if other.transport is not None and not other.is_lost:
             if is_clean:
                 other.close()

@@ -57,7 +57,7 @@ class MessageEnd:
             message = self.take()
             if message is not None:
                 return bytes(message)
-            if self.has_ended:
+            if self._stream.input_ended:
                 return None
             if self._reader is not None:
                 raise SvcError("two readers on one call", reason="two_readers")
@@ -73,7 +73,8 @@ class MessageEnd:
     def offer(self, message: bytes) -> Deferred[None] | None:
         """Queue one message; see :class:`svc.interfaces.rpc.IHeardCall`."""
         self.write([message], len(message))
-        if not self.is_full:
+        stream = self._stream
+        if stream.queued < stream.queue_limit:
             return None
         room: Deferred[None] = Deferred(self._forget_writer)
         self._writers.append(room)

@@ -289,7 +289,12 @@ class WireProtocol(Protocol):
             self.close(broken.reason)
             return
         for event in events:
-            self._act(event)
+            # Nearly all of them, without a call.
+            end = event.stream.context if type(event) is Readable else None
+            if isinstance(end, MessageEnd):
+                end.readable()
+            else:
+                self._act(event)
         if "flush" not in self._timers and self.wire.has_work:
             if events or self._is_paused or self._is_flushing:
                 self.schedule()

@@ -39,8 +39,8 @@ from svc.rpc.tls_buffers import (
     put_ciphertext,
     read_record,
     release_buffers,
+    sealed,
     take_ciphertext,
-    write_records,
 )
 from svc.rpc.tls_output import CiphertextOutlet
 from svc.rpc.tls_records import Records
@@ -151,11 +151,11 @@ class TlsTransport(Protocol):
         assert self._tls is not None and self._outlet is not None
         try:
             # All of it: the context asks for whole writes, and memory takes them.
-            write_records(self._tls, data)
+            ciphertext = sealed(self._tls, data)
         except SSL.Error:
             self._end(Failure())
         else:
-            self._outlet.write(take_ciphertext(self._tls))
+            self._outlet.write(ciphertext)
 
     def writeSequence(self, data: Iterable[bytes]) -> None:
         """Likewise, of several."""

@@ -22,6 +22,8 @@ from svc.rpc.tls_records import RECORD_BYTES
 _lib: Any = SSL._lib  # type: ignore[attr-defined]
 _ffi: Any = SSL._ffi  # type: ignore[attr-defined]
 
+_WANT_READ, _ZERO_RETURN = _lib.SSL_ERROR_WANT_READ, _lib.SSL_ERROR_ZERO_RETURN
+
 _ROOM_BYTES = 10 * RECORD_BYTES
 """What the largest piece that is read of a socket is when encrypted, and some more."""
 
@@ -46,6 +48,12 @@ def read_record(connection: SSL.Connection) -> bytes:
     tls: Any = connection
     size = _lib.SSL_read(tls._ssl, _room, RECORD_BYTES)
     if size <= 0:
+        # None of pyOpenSSL's callbacks is called on the way to these two.
+        why = _lib.SSL_get_error(tls._ssl, size)
+        if why == _WANT_READ:
+            raise SSL.WantReadError
+        if why == _ZERO_RETURN:
+            raise SSL.ZeroReturnError
         tls._raise_ssl_error(tls._ssl, size)
     return _copied[:size]  # type: ignore[no-any-return]
 
@@ -74,6 +82,26 @@ def take_ciphertext(connection: SSL.Connection) -> bytes:
         pieces.append(_copied[:size])
         size = _lib.BIO_read(tls._from_ssl, _room, _ROOM_BYTES)
     return b"".join(pieces)
+
+
+def sealed(connection: SSL.Connection, data: bytes | memoryview) -> bytes:
+    """The records of *data*, behind whatever else OpenSSL has to send; it is handed over.
+
+    Args:
+        data: Of one record, or all of it where OpenSSL writes the whole.
+
+    Raises:
+        SSL.Error: as ``SSL.Connection.send``.
+    """
+    tls: Any = connection
+    size = _lib.SSL_write(tls._ssl, _from_buffer(data), len(data))
+    if size <= 0:
+        tls._raise_ssl_error(tls._ssl, size)
+    size = _lib.BIO_read(tls._from_ssl, _room, _ROOM_BYTES)
+    if size < _ROOM_BYTES:
+        return _copied[:size] if size > 0 else b""
+    piece: bytes = _copied[:size]
+    return piece + take_ciphertext(connection)
 
 
 def release_buffers(connection: SSL.Connection) -> bool:

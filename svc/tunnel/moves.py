@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any
 
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import (
@@ -71,7 +71,8 @@ class MovingEndpoint(AwaitedEndpoint):
         wrapping = Factory()
         wrapping.noisy = False
         wrapping.buildProtocol = lambda address: self._wrap(factory, address)  # type: ignore
-        inner: IProtocol = cast(MovingStream, await self._below.connected(wrapping)).inner
+        stream: Any = await self._below.connected(wrapping)  # it is what was built
+        inner: IProtocol = stream.inner
         return inner
 
     def _wrap(self, factory: IProtocolFactory, address: IAddress) -> MovingStream | None:

@@ -39,10 +39,11 @@ from svc.rpc.tls_buffers import (
     put_ciphertext,
     read_record,
     release_buffers,
+    sealed,
     take_ciphertext,
     write_records,
 )
-from svc.rpc.tls_records import Records, is_one_of_data
+from svc.rpc.tls_records import RECORD_BYTES, Records, is_one_of_data
 
 _CHUNK_BYTES = READ_BYTES
 
@@ -153,7 +154,8 @@ class SessionTls(Protocol):
         """Ciphertext came."""
         if self._tls is None or self._refused is not None:
             return
-        self._took(self._tls, data)
+        put_ciphertext(self._tls, data)
+        self._whole += self._records.ended_by(data)
         if not self._secured:
             self._shake_hands()
         if self._secured:
@@ -197,15 +199,20 @@ class SessionTls(Protocol):
         """Encrypt and send; nothing after our own end."""
         if self._tls is None or self._said_end or self._refused is not None or not data:
             return
-        left = memoryview(data)
         try:
-            while left:
-                # One record goes at a time: OpenSSL is told to write in parts.
-                left = left[write_records(self._tls, left) :]
+            if len(data) <= RECORD_BYTES:
+                ciphertext = sealed(self._tls, data)
+            else:
+                left = memoryview(data)
+                while left:
+                    # One record may go at a time: OpenSSL is told to write in parts.
+                    left = left[write_records(self._tls, left) :]
+                ciphertext = take_ciphertext(self._tls)
         except SSL.Error:
             self._fail(Failure())
         else:
-            self._flush()
+            self._is_holding = self._may_owe = False
+            self.transport.write(ciphertext)
             if not self._is_released:  # a server's tickets went only with this
                 self._release()
 
@@ -218,11 +225,10 @@ class SessionTls(Protocol):
         if self._tls is None or self._said_end or self._refused is not None:
             return None
         try:
-            write_records(self._tls, data)
+            return sealed(self._tls, data)
         except SSL.Error:
             self._fail(Failure())
             return b""
-        return take_ciphertext(self._tls)
 
     def open(self, data: bytes) -> bytes | None:
         """What the one record *data* holds; None to deliver *data* by :meth:`dataReceived` instead.
@@ -368,9 +374,9 @@ class SessionTls(Protocol):
     def _flush(self) -> None:
         """Send what OpenSSL has made."""
         self._is_holding = self._may_owe = False
-        sealed = b"" if self._tls is None else take_ciphertext(self._tls)
-        if sealed:
-            self.transport.write(sealed)
+        ciphertext = b"" if self._tls is None else take_ciphertext(self._tls)
+        if ciphertext:
+            self.transport.write(ciphertext)
 
     def _read(self) -> None:
         """Deliver what is decrypted, unless paused; never from within itself."""
@@ -378,13 +384,14 @@ class SessionTls(Protocol):
             return
         self._reading = True
         try:
-            while self._wants_more():
+            # Nothing is left to be said of an end that was told already.
+            while self._whole and self._wants_more():
                 if not self._deliver():
                     break
         finally:
             self._reading = False
-        if self._may_owe:
-            self._flush_read()
+        if self._may_owe and not self._is_holding:
+            self._flush()
 
     def _wants_more(self) -> bool:
         open_here = self._tls is not None and self._refused is None
@@ -422,7 +429,8 @@ class SessionTls(Protocol):
 
     def _tell_end(self) -> None:
         if IHalfCloseableProtocol.providedBy(self.inner):
-            cast(Any, self.inner).readConnectionLost()
+            inner: Any = self.inner  # no cast, which is a call
+            inner.readConnectionLost()
         else:
             self.loseConnection()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import Any
 
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory, IReactorTime
@@ -64,11 +64,12 @@ class SessionTlsEndpoint(AwaitedEndpoint):
                 self._heard = b""
         build = partial(self._wrap, factory) if begun is None else lambda _: begun
         wrapping.buildProtocol = build  # type: ignore[method-assign]
-        tls = cast(SessionTls, await self._below.connected(wrapping))
+        tls: Any = await self._below.connected(wrapping)  # it is what was built: a SessionTls
         if not tls.secured.called:
             tls.secured.addTimeout(self._seconds, self._clock)
         try:
-            return await tls.secured
+            secured: IProtocol = await tls.secured
+            return secured
         except CancelledError:
             raise  # whoever waited stopped it; the peer refused nothing
         except Exception as error:
@@ -79,7 +80,7 @@ class SessionTlsEndpoint(AwaitedEndpoint):
             ) from error
 
     def _wrap(self, factory: IProtocolFactory, address: IAddress | None) -> SessionTls | None:
-        inner = factory.buildProtocol(cast(IAddress, address))
+        inner = factory.buildProtocol(address)  # type: ignore[arg-type]  # those here look at none
         if inner is None:
             return None
         return SessionTls(

@@ -232,12 +232,14 @@ class Connection(SendingHalf):
     def _work(self) -> None:
         machine, left = self._machine, self.limits.turn_work
         reader = machine.reader
-        while not (clear := reader.is_clear) and left > 0:
+        clear = reader.is_clear
+        while not clear and left > 0:
             plain = machine.take_plain() if self._is_ready else None
             events: Sequence[h2e.Event | PlainPing | LateReset]
             if plain is not None:
                 self.taken += 1
                 work, data, events = plain
+                clear = reader.has_dropped_all
                 if data is not None:
                     self._on_plain_data(*data)
             else:
@@ -246,6 +248,7 @@ class Connection(SendingHalf):
                     break
                 self.taken += 1
                 work, events = machine.work_of(frame), self._acted_on(frame)
+                clear = reader.is_clear
             left -= work
             for event in events:
                 dispatch = _DISPATCH.get(type(event))
@@ -273,7 +276,7 @@ class Connection(SendingHalf):
             if "ACK" in frame.flags:
                 what = Nuisance.ACKNOWLEDGEMENT
             elif what is Nuisance.PING and not self._is_client:
-                self._pings.came(self._now)
+                self._pinged()
             self._floods.count(what, self._now)
         elif events:
             return
@@ -291,7 +294,9 @@ class Connection(SendingHalf):
         self._returned += size
         if stream is not None and size:
             stream.accept((data,), size, 0)
-            self._tell_readable(stream)
+            last = self.events[-1] if self.events else None  # as below
+            if type(last) is not Readable or last.stream is not stream:
+                self.events.append(Readable(stream))
 
     def _tell_readable(self, stream: Stream) -> None:
         """Once for all that follows one another: whoever is told takes whatever is there."""
@@ -305,7 +310,7 @@ class Connection(SendingHalf):
             self._ponged(plain.payload)
             return
         if not self._is_client:
-            self._pings.came(self._now)
+            self._pinged()
         self._floods.count(Nuisance.PING, self._now)
 
     def _on_data(self, event: h2e.DataReceived) -> None:

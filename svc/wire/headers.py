@@ -75,7 +75,8 @@ def request_headers(
     Raises:
         Malformed: for a metadata name or value that cannot travel.
     """
-    return [*_own_fields(method, scheme, authority, timeout), *encode_metadata(metadata)]
+    own = _own_fields(method, scheme, authority, timeout)
+    return [*own, *encode_metadata(metadata)] if metadata else [*own]
 
 
 @lru_cache(maxsize=64)

@@ -125,6 +125,7 @@ class Machine(PlainFrames):
         feed: Keeps what was read, for :meth:`take_frame`; raises ProtocolError where it does not
             begin as HTTP/2 does.
         control: The control frames waiting to be written; only to be looked at.
+        peer_max_streams: How many calls the peer lets us have open.
     """
 
     remote_settings: LeanSettings
@@ -137,6 +138,7 @@ class Machine(PlainFrames):
         self.local_settings = _settings(limits, is_client=is_client)
         self.remote_settings = LeanSettings(client=not is_client)
         self._windows = self._first_windows()
+        self.peer_max_streams = self._peer_limit()
         # h2 takes these from an acknowledgement that changes them; ours changes nothing.
         self.max_inbound_frame_size = limits.max_frame
         self.decoder.max_header_list_size = limits.max_header_list
@@ -161,12 +163,6 @@ class Machine(PlainFrames):
     def open_outbound_streams(self) -> int:
         """Always 0, as above."""
         return 0
-
-    @property
-    def peer_max_streams(self) -> int:
-        """How many calls the peer lets us have open."""
-        said = self.remote_settings.most_streams
-        return _NO_LIMIT if said is None else min(said, _NO_LIMIT)
 
     @property
     def held_control(self) -> int:
@@ -260,7 +256,8 @@ class Machine(PlainFrames):
         stream.outbound_flow_control_window -= size
         self.outbound_flow_control_window -= size
         if self.control:
-            self._move_control()
+            self._parts.append(bytes(self.control))
+            self.control.clear()
         flags = 0
         if ends:
             stream.state_machine.process_input(StreamInputs.SEND_END_STREAM)
@@ -341,13 +338,10 @@ class Machine(PlainFrames):
     def take_parts(self) -> list[Part]:
         """Everything to be written, in order; it is handed over."""
         if self.control:
-            self._move_control()
+            self._parts.append(bytes(self.control))
+            self.control.clear()
         parts, self._parts = self._parts, []
         return parts
-
-    def _move_control(self) -> None:
-        self._parts.append(bytes(self.control))
-        self.control.clear()
 
     def _receive_frame(self, frame: Frame) -> list[Event]:
         try:
@@ -425,10 +419,15 @@ class Machine(PlainFrames):
             del frame.settings[code]
         answer = super()._receive_settings_frame(frame)
         self._windows = self._first_windows()
+        self.peer_max_streams = self._peer_limit()
         # Small, however large a table of our headers the peer offers to keep.
         if self.encoder.header_table_size > _HEADER_TABLE:
             self.encoder.header_table_size = _HEADER_TABLE
         return answer
+
+    def _peer_limit(self) -> int:
+        said = self.remote_settings.most_streams
+        return _NO_LIMIT if said is None else min(said, _NO_LIMIT)
 
     def _first_windows(self) -> tuple[int, int]:
         """What a stream that begins may have under way, to us and to the peer."""

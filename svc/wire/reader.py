@@ -118,6 +118,7 @@ class FrameReader(FrameBuffer):
         self._parts: list[Piece] = []
         self._length = 0
         self._missing = 0
+        self.has_dropped_all = True
 
     @property
     def has_frame(self) -> bool:
@@ -164,7 +165,9 @@ class FrameReader(FrameBuffer):
 
     def drop(self, length: int) -> None:
         """Take away the next frame, whose payload is of that length."""
-        del self._data[: _HEAD + length]
+        data = self._data
+        del data[: _HEAD + length]
+        self.has_dropped_all = not data
 
     def resets_next(self, stream_id: int) -> bool:
         """Whether the next frame is there whole, and is the peer's reset of this stream."""

@@ -56,7 +56,7 @@ class SendingHalf:
         self._heads = 0
         self._on_work = on_work
         self._is_dead = False
-        # HEADERS or DATA were written, and whoever limits pings has not heard of it.
+        # HEADERS or DATA were written, which whoever limits pings is told when the next one comes.
         self._has_told = False
         self._now = 0.0
 
@@ -80,9 +80,6 @@ class SendingHalf:
             stream_id = next(iter(self._dirty))
             stream = self._dirty.pop(stream_id)
             budget -= self._pump_stream(stream, min(budget, _QUANTUM))
-        if self._has_told:
-            self._has_told = False
-            self._pings.sent()
         return self._machine.take_parts()
 
     def take_events(self) -> list[Event]:
@@ -187,7 +184,8 @@ class SendingHalf:
     def _begin(self, stream: Stream, fields: Headers) -> None:
         self._add(stream, self._machine.get_next_available_stream_id())
         self._machine.request(stream.id, fields)
-        self.unblock(stream)
+        if stream.queued or stream.ending is not None:  # it has waited for its turn
+            self.unblock(stream)
 
     def _next_turns(self) -> None:
         while self._turns.waiting and self._has_turn and not self._is_dead:
@@ -218,6 +216,17 @@ class SendingHalf:
         self._forget(stream)
         stream.context = context  # which the event is for
         self.events.append(Finished(stream))
+
+    def _pinged(self) -> None:
+        """The peer pings.
+
+        Raises:
+            WireError: too often.
+        """
+        if self._has_told:
+            self._has_told = False
+            self._pings.sent()
+        self._pings.came(self._now)
 
     def _unblock(self) -> None:
         self._dirty.update(self.blocked)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from svc.wire.framing import Inbox, prefix
+from svc.wire.framing import PREFIX_BYTES, Inbox, prefix
 from svc.wire.headers import Headers
 from svc.wire.limits import WireLimits
 from svc.wire.machine import Part
@@ -144,7 +144,8 @@ class Stream:
             SvcError: for a message past the limit, a compressed one.
         """
         inbox = self.inbox
-        message = inbox.take()
+        has_none = inbox.need < 0 and inbox.held < PREFIX_BYTES
+        message = None if has_none else inbox.take()
         # A message whose reader waits for it may be longer than the window.
         self.is_waiting = message is None
         if message is None:
@@ -220,22 +221,22 @@ class Stream:
 
     def send_parts(self, parts: list[Part], size: int) -> None:
         """Queue one message of *size* bytes given in parts, which are not copied."""
-        if self.ending is not None or self.is_over:
-            return
-        self._enqueue([prefix(size), *parts], size + 5)
+        if self.ending is None and not self.is_over:
+            if self._queue is None:
+                self._queue = deque()
+            self._queue.append(prefix(size))
+            self._queue += parts
+            self.queued += size + PREFIX_BYTES
+            self._connection.wants_to_send(self)
 
     def send_raw(self, chunk: Part) -> None:
         """Queue bytes that are already framed as messages."""
         if self.ending is None and not self.is_over:
-            self._enqueue([chunk], len(chunk))
-
-    def _enqueue(self, parts: list[Part], size: int) -> None:
-        if self._queue is None:
-            self._queue = deque(parts)
-        else:
-            self._queue.extend(parts)
-        self.queued += size
-        self._connection.wants_to_send(self)
+            if self._queue is None:
+                self._queue = deque()
+            self._queue.append(chunk)
+            self.queued += len(chunk)
+            self._connection.wants_to_send(self)
 
     def finish(self, status: Status, metadata: Headers | None = None) -> None:
         """End the call with *status* once the queue is empty (server).  Idempotent.
