@@ -313,6 +313,17 @@ class EndsTests(SpoolingTests):
         self.assertEqual(self.site.reports.waiting, 0)
         self.assertFalse((self.site.spools / "ends").exists())
 
+    def test_gathered_meanwhile(self) -> None:
+        """Ends that come while a report is under way do not follow it at once."""
+        self.site.node()
+        for number in range(3):
+            self.site.reports.ended(CountedEnd(f"u{number}", "closed"))
+        self.site.turn()
+        self.assertEqual([one.session_uid for one in self.authority.ended], ["u0"])
+        self.site.pass_time(GATHER_SECS)
+        self.assertEqual([one.session_uid for one in self.authority.ended], ["u0", "u1", "u2"])
+        self.assertEqual(self.site.reports.waiting, 0)
+
     def test_young(self) -> None:
         """While Authority answers, what waits when others were answered is not written down."""
         for number in range(8):

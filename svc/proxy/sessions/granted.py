@@ -159,7 +159,7 @@ def as_unanswered(failure: SvcError) -> SvcError:
 
 def peer_chain(call: IRpcCall) -> tuple[bytes, ...]:
     """What the TLS peer showed, leaf and issuer, in DER."""
-    return tuple(der(one) for one in call.peer.chain[:2])
+    return tuple(map(der, call.peer.chain[:2]))
 
 
 def route_of(

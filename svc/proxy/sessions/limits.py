@@ -6,9 +6,7 @@ Authority holds them again: neither rests on the other's.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import lru_cache, partial
 
 from attrs import define, field
@@ -43,7 +41,7 @@ class PersonRates:
     opens: Budget
     denials: Budget
     requests: Budget
-    _undecided: Counter[str] = field(factory=Counter, init=False)
+    _undecided: dict[str, int] = field(factory=dict, init=False)
 
     @classmethod
     def of(cls, refusals: RefusalPolicy, opens: Rate, denials: Rate, requests: Rate) -> PersonRates:
@@ -71,7 +69,7 @@ class PersonRates:
         if name in ("Open", "Admin"):
             # A denial is charged when it is decided.  The beginnings of a thousand calls may come
             # before the rest of any: who was denied has no more on their way than may be denied.
-            self.denials.check(person_of(person), self._undecided[person.id])
+            self.denials.check(person_of(person), self._undecided.get(person.id, 0))
         most = self.opens.buckets.rate.burst
         self.opens.spend(person_of(person), min(most, _COSTS.get(name, 1.0)))
 
@@ -90,16 +88,15 @@ class PersonRates:
         """
         self.denials.check(person_of(person))
 
-    @contextmanager
-    def deciding(self, person: Principal) -> Iterator[None]:
-        """One admitted open on its way to its decision; entered before anything is awaited."""
-        self._undecided[person.id] += 1
-        try:
-            yield
-        finally:
-            self._undecided[person.id] -= 1
-            if not self._undecided[person.id]:
-                del self._undecided[person.id]
+    def deciding(self, person: Principal) -> None:
+        """One admitted open is on its way to its decision: said before anything is awaited."""
+        self._undecided[person.id] = self._undecided.get(person.id, 0) + 1
+
+    def decided(self, person: Principal) -> None:
+        """It was decided, or is not going to be."""
+        left = self._undecided.pop(person.id) - 1
+        if left:
+            self._undecided[person.id] = left
 
     def crowded(self, person: Principal) -> None:
         """One more session than a person may have open was refused: it is counted."""

@@ -246,8 +246,11 @@ class SessionOpens:
 
     async def _admitted(self, call: IRpcCall, person: CertificateFacts, span: Span) -> None:
         self.reports.check()
-        with self.rates.deciding(person.principal):
+        self.rates.deciding(person.principal)
+        try:
             opening = await self._decided(call, person, span)
+        finally:
+            self.rates.decided(person.principal)
         request = opening.request
         self.reports.expect(request.session_uid, person.principal.id)
         self._open[request.session_uid] = opening.kind.protocol

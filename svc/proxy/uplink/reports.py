@@ -46,7 +46,7 @@ MAX_NOTICES = 1024
 MAX_ENDS = 100_000
 _BATCH = 1000
 _TIMEOUT = 10.0
-GATHER_SECS = 0.05
+GATHER_SECS = 0.1
 """How long ends gather after the last report, so that many of them go in one."""
 
 _AGAIN_SECS = 5.0
@@ -210,8 +210,11 @@ class Reports:
         """Queue one end; it is sent at once if no report was sent a moment ago."""
         self._forget_lane(ended.session_uid)
         self._add(ended)
-        if self._delivering or self._gathering is not None:
-            return
+        if not self._delivering and self._gathering is None:
+            self._gather()
+
+    def _gather(self) -> None:
+        """Send the ends that wait once others had time to join them."""
         left = self._sent_at + GATHER_SECS - self.clock.seconds()
         if left > 0:
             self._gathering = self.clock.callLater(left, self.deliver)
@@ -259,15 +262,22 @@ class Reports:
         try:
             channel = self.channel()
             while self.waiting:
+                was_notice = bool(self._notices)
                 if not await self._deliver_some(channel):
                     self._try_again()
                     return
+                is_more = was_notice or self._notices or self._unreported
+                if not is_more and len(self._ends) < _BATCH:
+                    break  # what has ended meanwhile waits for others
         except SvcError as e:
             _log.info("reports are waiting for Authority", waiting=self.waiting, reason=e.reason)
             if e.reason != "authority_unreachable":
                 self._try_again()
+            return
         finally:
             self._delivering = False
+        if self._ends:
+            self._gather()
 
     def _try_again(self) -> None:
         """Later; there is no other occasion while Authority stays connected."""

@@ -118,6 +118,7 @@ class DirectTests(ProxyTests):
         client.stream.end()
         carry.stream.end()
         self.site.turn()
+        self.site.pass_time(GATHER_SECS)  # since its move was told
         [ended] = self.authority.ended
         self.assertEqual(ended.reason, "closed")
         self.assertEqual((ended.bytes_up, ended.bytes_down), (5 + 2 + 13 + 1000, 500))
@@ -292,6 +293,7 @@ class DirectTests(ProxyTests):
         self.site.turn()
         self.assertLaneBroken()
         self.assertTrue(carry.is_over)
+        self.site.pass_time(GATHER_SECS)  # since the session's move was told
         self.assertEqual([one.reason for one in self.authority.ended], ["cancelled"])
 
     def test_a_tunnel_that_dies(self) -> None:
