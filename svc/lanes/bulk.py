@@ -60,8 +60,12 @@ class BulkWriter(outlet.Outlet):
 
     def loseWriteConnection(self) -> None:
         """End this direction once all has gone."""
+        has_gone = self._send is not None and not self._waiting
         self._write_no_more()
-        self._transport.loseWriteConnection()
+        if has_gone:
+            outlet.end_writing(self._transport)
+        else:
+            self._transport.loseWriteConnection()
 
     def loseConnection(self) -> None:
         """End both directions once all has gone."""

@@ -40,6 +40,16 @@ def sending(transport: Any) -> Send | None:
     return getattr(transport, "writeSomeData", None)
 
 
+def end_writing(transport: Any) -> None:
+    """End the writing half of a socket in which nothing waits, as Twisted does a turn later.
+
+    Twisted would watch the socket until it has room, send nothing, and watch it no more.
+    """
+    if transport.connected:
+        transport._writeDisconnecting = transport._writeDisconnected = True
+        transport._closeWriteConnection()
+
+
 @implementer(IPushProducer, IPullProducer)
 class Outlet:
     """The only writer of *transport*: what an outlet of any kind is built on.

@@ -42,6 +42,8 @@ _LONGEST_POLL = 2_147_483
 _READABLE = EPOLLIN | EPOLLRDHUP
 """What a reader waits for: bytes, or the peer's end, which is told beside the bytes before it."""
 
+_BOTH = _READABLE | EPOLLOUT
+
 _CANCELLED = 50
 """With more than these in the heap, and more than half of it, the heap is made anew."""
 
@@ -88,6 +90,8 @@ class LeanReactor(EPollReactor):
         # By time, and of one time in the order asked; the number keeps calls from being compared.
         self._timed: list[tuple[float, int, DelayedCall]] = []
         self._number = count()
+        # Cancelled, and in the heap still: counted by the set's own functions.
+        self._gone: set[DelayedCall] = set()
         self._polls_files = False
         super().__init__()  # type: ignore[no-untyped-call]
 
@@ -99,9 +103,20 @@ class LeanReactor(EPollReactor):
         while self._started:
             try:
                 while self._started:
-                    self.runUntilCurrent()
-                    timeout = self.timeout()
-                    self.doPoll(timeout if self.running else 0)
+                    timed, now = self._timed, self.seconds()
+                    is_due = timed and timed[0][0] <= now
+                    if is_due or self.threadCallQueue or self._next_turn or self._justStopped:
+                        self.runUntilCurrent()
+                        now = self.seconds()
+                    timeout: float | None = 0
+                    if not self._next_turn and self.running:
+                        # As timeout() has it, without a call for each turn.
+                        if self._newTimedCalls:
+                            self._insertNewDelayedCalls()
+                        timeout = None
+                        if timed:
+                            timeout = max(0, min(_LONGEST_POLL, timed[0][0] - now))
+                    self.doPoll(timeout)
             except BaseException:
                 _log.failure("Unexpected error in main loop")
 
@@ -115,7 +130,7 @@ class LeanReactor(EPollReactor):
             self._next_turn.append(call)
         else:
             call = DelayedCall(
-                seconds() + delay, callable, args, kw, self._cancelled, self._sooner, seconds
+                seconds() + delay, callable, args, kw, self._gone.add, self._sooner, seconds
             )
             self._newTimedCalls.append(call)
         return call
@@ -157,7 +172,7 @@ class LeanReactor(EPollReactor):
             if call.cancelled:
                 continue
             if call.delayed_time > 0:  # it was put off meanwhile
-                call.canceller, call.resetter = self._cancelled, self._sooner
+                call.canceller, call.resetter = self._gone.add, self._sooner
                 self._newTimedCalls.append(call)
                 continue
             call.called = 1
@@ -183,7 +198,7 @@ class LeanReactor(EPollReactor):
         while timed and timed[0][0] <= now:
             at, _, call = heappop(timed)
             if call.cancelled:
-                self._cancellations = max(0, self._cancellations - 1)
+                self._gone.discard(call)
             elif call.called or call.time != at:
                 pass  # It was put in again, for an earlier time.
             elif call.delayed_time > 0:
@@ -194,8 +209,8 @@ class LeanReactor(EPollReactor):
                     call.func(*call.args, **call.kw)
                 except BaseException:
                     _log.failure("while handling timed call")
-        if self._cancellations > _CANCELLED and self._cancellations > len(timed) >> 1:
-            self._cancellations = 0
+        if len(self._gone) > _CANCELLED and len(self._gone) > len(timed) >> 1:
+            self._gone.clear()
             # In place: a call that is due may have led here, by a turn within a poll.
             timed[:] = [one for one in timed if not one[2].cancelled]
             heapify(timed)
@@ -204,9 +219,11 @@ class LeanReactor(EPollReactor):
         new, self._newTimedCalls = self._newTimedCalls, []
         for call in new:
             if call.cancelled:
-                self._cancellations -= 1
-            else:
+                self._gone.discard(call)
+            elif call.delayed_time:
                 self._put_in(call)
+            else:
+                heappush(self._timed, (call.time, next(self._number), call))
 
     def _put_in(self, call: DelayedCall) -> None:
         if call.delayed_time:
@@ -217,9 +234,6 @@ class LeanReactor(EPollReactor):
         """A call is to be earlier: what stands in the heap for it is passed over at its time."""
         if call not in self._newTimedCalls:
             self._put_in(call)
-
-    def _cancelled(self, call: DelayedCall) -> None:
-        self._cancellations += 1
 
     def doPoll(self, timeout: float | None) -> None:
         """Wait until something is ready, and let it work."""
@@ -248,6 +262,8 @@ class LeanReactor(EPollReactor):
                     why = self._read_to_end(selectable, descriptor)
                 elif is_open and event == EPOLLOUT:
                     why = selectable.doWrite()
+                elif is_open and not event & ~_BOTH and event & EPOLLIN:
+                    event, why = self._read_and_write(selectable)
                 elif before is not None and before[descriptor] is not selectable:
                     # What ran meanwhile has given the number to another connection, whose end
                     # this is not.
@@ -261,9 +277,15 @@ class LeanReactor(EPollReactor):
                 log.callWithLogger(selectable, log.err)
                 why = error
             if why:
-                self._lose(selectable, why, is_reading=event in (EPOLLIN, _READABLE))
+                self._lose(selectable, why, is_reading=event != EPOLLOUT)
 
     doIteration = doPoll
+
+    @staticmethod
+    def _read_and_write(selectable: Any) -> tuple[int, Any]:
+        """Why it is lost, where it is, and at which of both."""
+        why = selectable.doRead()
+        return (EPOLLIN, why) if why else (EPOLLOUT, selectable.doWrite())
 
     def _read_to_end(self, selectable: Any, descriptor: int) -> Any:
         """Read the peer's last bytes and its end, which has come already, in one turn.

@@ -135,6 +135,15 @@ class OutletTests(SynchronousTestCase):
         self.assertEqual(self.world.drain(), written)
         self.assertEqual(self.line.far.recv(1), b"")
 
+    def test_an_end_with_nothing_before_it(self) -> None:
+        """A half-close where nothing waits needs no turn of the reactor, and reading goes on."""
+        self.out.loseWriteConnection()
+        self.assertEqual(self.line.far.recv(1), b"")
+        self.assertTrue(self.world.reactor.is_idle)
+        self.out.write(SMALL)
+        self.assertEqual(self.line.heard(), b"")
+        self.assertTrue(self.line.connected)
+
     def test_closing_sends_what_waits(self) -> None:
         """A close in order loses nothing, though the source is still registered."""
         written = self.world.fill()
