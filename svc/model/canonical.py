@@ -10,7 +10,7 @@ knows what is encoded.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from json import encoder
 from json.scanner import make_scanner
 from typing import Any, TypeAlias, cast
@@ -115,26 +115,31 @@ def is_shallow(value: object, levels: int = MAX_DEPTH) -> bool:
 
 def _is_plain(value: object, levels: int) -> bool:
     """Whether *value* is of builtin types only and allowed: the library's encoder may have it."""
-    sort = type(value)
-    if sort is str or sort is bool or value is None:
-        return True
-    if sort is int:
-        return -MAX_INTEGER <= value <= MAX_INTEGER  # type: ignore[operator]
-    if levels == 0:
-        return False
-    if type(value) is dict:
-        for key, item in value.items():
-            if type(key) is not str or not key.isascii() or not key.isprintable():
-                return False
-            if type(item) is not str and item is not None and not _is_plain(item, levels - 1):
-                return False
-        return True
-    if type(value) is list or type(value) is tuple:
-        for item in value:
-            if type(item) is not str and not _is_plain(item, levels - 1):
-                return False
-        return True
-    return False
+    level: list[Iterable[Any]] = [(value,)]
+    while level:
+        below: list[Iterable[Any]] = []
+        for items in level:
+            for item in items:
+                sort = type(item)
+                if sort is str or item is None or sort is bool:
+                    continue
+                if sort is int:
+                    if not -MAX_INTEGER <= item <= MAX_INTEGER:
+                        return False
+                elif sort is dict:
+                    for key in item:
+                        if type(key) is not str or not key.isascii() or not key.isprintable():
+                            return False
+                    below.append(item.values())
+                elif sort is list or sort is tuple:
+                    below.append(item)
+                else:
+                    return False
+        if below and levels == 0:
+            return False
+        levels -= 1
+        level = below
+    return True
 
 
 def _encode(value: object, levels: int) -> str:

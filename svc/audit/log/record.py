@@ -249,10 +249,10 @@ def _envelope(record: AuditRecord) -> dict[str, Json]:
         policies = list(map(tidy, policies))
     form: dict[str, Json] = {
         "actor": who,
-        "class": event.event_class.value,
+        "class": event.event_class._value_,  # a property of Python, asked for as what it is
         "code": event.code,
         "event": event.name,
-        "severity": event.severity.value,
+        "severity": event.severity._value_,
         "time": rfc3339(record.time),
         **said,
     }
@@ -317,17 +317,19 @@ def _exact(request: AccessRequest) -> dict[str, Json] | None:
 
 def is_storable(value: Json) -> bool:
     """Whether a request's every text may be kept exactly."""
-    if isinstance(value, str):
-        return len(value) <= MAX_TEXT and "\0" not in value
-    if value is None or isinstance(value, int):
-        return True
-    if isinstance(value, (dict, Mapping)):  # a class before an abstract one, which is slow to ask
-        for key, item in value.items():
-            if len(key) > MAX_TEXT or "\0" in key or not is_storable(item):
+    left: list[Any] = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            if len(one) > MAX_TEXT or "\0" in one:
                 return False
-        return True
-    if isinstance(value, (list, tuple)):
-        return all(is_storable(item) for item in value)
+        elif one is None or isinstance(one, int):
+            continue
+        elif isinstance(one, (list, tuple)):
+            left += one
+        elif isinstance(one, (dict, Mapping)):  # a class before an abstract one, which is slow
+            left += one  # its keys
+            left += one.values()
     return True
 
 
@@ -345,7 +347,7 @@ def classified(
     path: str, values: Json, facts: Mapping[str, AttributeTerm], hide: Hide
 ) -> dict[str, Json]:
     """The context with its personal facts hidden; a fact nobody classified is refused."""
-    assert isinstance(values, Mapping)
+    assert isinstance(values, (dict, Mapping))
     form: dict[str, Json] = {}
     for name in sorted(values):
         value, term = values[name], facts.get(name)
@@ -353,6 +355,8 @@ def classified(
             raise Malformed(f"{path}.{name} is not classified")
         if term.classified != "public":
             form[name] = hide(f"{path}.{name}", value)
+        elif isinstance(value, (str, int)):  # before an abstract class is asked, which is slow
+            form[name] = value
         elif isinstance(term.type, tuple) and isinstance(value, Mapping):
             within = {each.name: each for each in term.type}
             form[name] = classified(f"{path}.{name}", value, within, hide)

@@ -214,7 +214,7 @@ class StateLedger:
         Every session reads two: comparing costs a microsecond, a digest seven.
         """
         kept = self._entries.get(subject)
-        if kept is None or kept[0] != row:
+        if kept is None or not kept[0] == row:  # noqa: SIM201 - attrs makes the other of this one
             if len(self._entries) >= REMEMBERED:
                 self._entries.clear()
             kept = (row, entry_of(row))

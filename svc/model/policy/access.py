@@ -255,7 +255,12 @@ def _uid_form(uid: EntityUid) -> dict[str, str]:
 
 
 def _record(values: Mapping[str, ContextValue], depth: int) -> dict[str, Any]:
-    return {_text(name): _plain(value, depth) for name, value in sorted(values.items())}
+    return {
+        name if type(name) is str and name.isascii() else _text(name): (
+            value if type(value) is str and value.isascii() else _plain(value, depth)
+        )
+        for name, value in sorted(values.items())
+    }
 
 
 def _plain(value: ContextValue, depth: int) -> Any:

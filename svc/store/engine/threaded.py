@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -256,7 +256,8 @@ class ThreadedStore:
         timer = self._needs.clock.callLater(self._needs.transaction_secs, self._late, job)
         threads.submit(job)
         try:
-            return cast(T, await job.answer)
+            outcome: T = await job.answer
+            return outcome
         finally:
             if timer.active():
                 timer.cancel()

@@ -92,7 +92,7 @@ _AS_THEY_ARE = frozenset({str, int, float, bytes, type(None)})
 
 def _kept(value: object) -> object:
     if isinstance(value, Enum):
-        return value.value
+        return value._value_
     if isinstance(value, bool):
         return int(value)  # PostgreSQL takes no other for a number
     return " ".join(value) if isinstance(value, tuple) else value

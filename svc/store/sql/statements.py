@@ -56,7 +56,11 @@ def storable(values: Iterable[object]) -> None:
         Malformed: a text contains NUL or a lone surrogate.
     """
     # Joined: a statement may insert many rows, and looking at each text took a quarter of that.
-    texts = "".join([value for value in values if isinstance(value, str)])
+    found = []
+    for value in values:
+        if isinstance(value, str):
+            found.append(value)
+    texts = "".join(found)
     if not texts.isascii():
         try:
             texts.encode("utf-8")
