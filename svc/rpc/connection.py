@@ -65,6 +65,9 @@ class WireProtocol(Protocol):
     """One connection; subclasses say what a call is."""
 
     transport: Any
+    is_ending = False
+    """Whether it is to end once nothing is left to do: :meth:`look_after` sees to it."""
+
     close_seconds = 5.0
     """How long a peer may take to read the rest of a closed connection."""
 
@@ -138,6 +141,8 @@ class WireProtocol(Protocol):
             self._take(data)
         else:
             self._feed(data)
+        if self.is_ending and self._is_client:
+            self.look_after()
 
     def _feed(self, data: bytes) -> None:
         """Feed the wire; what it did of that is acted on before this returns."""
@@ -254,6 +259,9 @@ class WireProtocol(Protocol):
 
     def opened(self, event: Event) -> None:
         """A peer's call has started; only servers get this."""
+
+    def look_after(self) -> None:
+        """It was written to while it :attr:`is_ending`, or a caller of ours read."""
 
     def settled(self) -> None:
         """The peer speaks HTTP/2; subclasses that wait for it override this."""
@@ -410,6 +418,8 @@ class WireProtocol(Protocol):
             # Whoever of these raised: the others wait for their turn.
             if self.wire.has_work or self._before:
                 self.schedule()
+        if self.is_ending:
+            self.look_after()
 
     def _write(self) -> None:
         parts = self.wire.pump(_TURN_BUDGET)

@@ -45,7 +45,6 @@ class GracefulShutdown:
     ) -> None:
         self._owner = owner
         self._after = after
-        self.has_begun = False
         self.is_draining = False
         self._is_left = False
 
@@ -55,7 +54,7 @@ class GracefulShutdown:
         Args:
             is_ready: The caller speaks HTTP/2: otherwise it has begun nothing.
         """
-        self.has_begun = self.is_draining = True
+        self.is_draining = True
         if is_ready:
             self._owner.wire.go_away()
             self._after("away", AWAY_SECONDS, self._refuse_further)
@@ -65,13 +64,13 @@ class GracefulShutdown:
 
     def client_goes_away(self) -> None:
         """The caller has announced that it leaves: close the connection after its last call."""
-        self.has_begun = self._is_left = True
+        self._is_left = True
         self.look()
 
     def look(self) -> None:
         """Close the connection if nothing is to come on it; asked whenever it was written to.
 
-        Nothing to look at before :attr:`has_begun`.
+        Nothing to look at before one of both has begun.
         """
         wire = self._owner.wire
         if self.is_draining and wire.is_going_away:

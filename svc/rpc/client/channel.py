@@ -183,7 +183,6 @@ class ClientConnection(WireProtocol):
             handshake_secs=handshake_secs,
         )
         self.ready: Deferred[None] = Deferred(lambda _ready: self.fail("closed"))
-        self.is_draining = False
         self._on_close: list[Callable[[str], object]] = []
         self._waiting_close: list[Deferred[None]] = []
         self._is_over = False
@@ -195,7 +194,7 @@ class ClientConnection(WireProtocol):
 
     def going_away(self, event: GoingAway) -> None:
         """The server shuts down: open calls continue, then the connection ends."""
-        self.is_draining = True
+        self.is_ending = True
         if event.words == TOO_MANY_PINGS.encode() and self._keepalive is not None:
             self._keepalive.slow_down()
             self.on_problem(TOO_MANY_PINGS, self.peer.host)
@@ -207,20 +206,13 @@ class ClientConnection(WireProtocol):
             )
         self._close_if_idle()
 
-    def _flush(self) -> None:
-        super()._flush()
-        if self.is_draining:
-            self._close_if_idle()
-
-    def dataReceived(self, data: bytes) -> None:
-        """As the base, then see whether a drain is over."""
-        super().dataReceived(data)
-        if self.is_draining:
-            self._close_if_idle()
+    def look_after(self) -> None:
+        """See whether a drain is over."""
+        self._close_if_idle()
 
     def drain(self) -> None:
         """See :class:`svc.interfaces.rpc.IRpcChannel`."""
-        self.is_draining = True
+        self.is_ending = True
         self.wire.refuse_further()
         self.schedule()
         for stream in self.wire.calls:
@@ -229,7 +221,7 @@ class ClientConnection(WireProtocol):
         self._close_if_idle()
 
     def _close_if_idle(self) -> None:
-        if self.is_draining and not self.wire.streams:
+        if self.is_ending and not self.wire.streams:
             self.close("going_away")
 
     def ended(self, reason: str) -> None:

@@ -96,7 +96,8 @@ class ServerCall(MessageEnd):
         """As of every end; the first message must come in time, whatever the caller's deadline."""
         message = await super().receive(within)
         self._has_received = True
-        self._stop_first_message_timer()
+        if self._first_message_timer is not None:
+            self._stop_first_message_timer()
         return message
 
     def refuse(self, refusal: SvcError) -> None:
@@ -168,7 +169,8 @@ class ServerCall(MessageEnd):
         self._stream.finish(status_of(refusal), self._trailing)
 
     def _stop_timer(self) -> None:
-        self._stop_first_message_timer()
+        if self._first_message_timer is not None:
+            self._stop_first_message_timer()
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None

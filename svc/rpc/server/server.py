@@ -124,6 +124,7 @@ class ServerConnection(WireProtocol):
 
     def drain(self) -> None:
         """Serve what the caller has begun, take no further call; close once those are over."""
+        self.is_ending = True
         self._shutdown.drain(is_ready=self._is_ready)
 
     def end_lasting(self) -> None:
@@ -140,12 +141,12 @@ class ServerConnection(WireProtocol):
 
     def going_away(self, _event: GoingAway) -> None:
         """The caller leaves; its calls are served to their end."""
+        self.is_ending = True
         self._shutdown.client_goes_away()
 
-    def _flush(self) -> None:
-        super()._flush()
-        if self._shutdown.has_begun:
-            self._shutdown.look()
+    def look_after(self) -> None:
+        """End it if it may be over."""
+        self._shutdown.look()
 
 
 @implementer(IProtocolFactory)
