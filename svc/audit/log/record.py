@@ -234,14 +234,16 @@ def _envelope(record: AuditRecord) -> dict[str, Json]:
     event = record.event
     who = {"id": record.actor.id, "kind": record.actor.kind}
     said: dict[str, Any] = {"event_id": record.event_id, "origin": record.origin}
+    texts = [*who.values(), record.event_id, record.origin]
     for name in MEMBERS:
         value = getattr(record, name)
         if value is not None:
             said[name] = value
+            if isinstance(value, str):
+                texts.append(value)
     policies = list(record.policies)
-    texts = [value for value in said.values() if isinstance(value, str)]
     # Nearly always one look tells that none of them has to be made so.
-    if _PLAIN.match("".join([*who.values(), *texts, *policies])) is None:
+    if _PLAIN.match("".join([*texts, *policies])) is None:
         who = {name: tidy(text) for name, text in who.items()}
         said = {
             name: tidy(value) if isinstance(value, str) else value for name, value in said.items()
@@ -261,8 +263,19 @@ def _envelope(record: AuditRecord) -> dict[str, Json]:
     return form
 
 
+_FIELDS: dict[str, tuple[tuple[Field, ...], Mapping[str, Field]]] = {}
+"""Of each event that was recorded, by its name; there are no more than the code names."""
+
+
+def _fields_of(event: Event) -> Mapping[str, Field]:
+    kept = _FIELDS.get(event.name)
+    if kept is None or kept[0] is not event.fields:
+        kept = _FIELDS[event.name] = event.fields, {each.name: each for each in event.fields}
+    return kept[1]
+
+
 def _details(event: Event, details: Mapping[str, Json], hide: Hide) -> dict[str, Json]:
-    known = {each.name: each for each in event.fields}
+    known = _fields_of(event)
     form: dict[str, Json] = {}
     for name in sorted(details):
         if name not in known:

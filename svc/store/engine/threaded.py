@@ -52,16 +52,26 @@ class Job:
 
     def claim(self) -> bool:
         """Whether it may run now; called once, by the thread that would run it."""
-        return self._move(_State.WAITING, _State.RUNNING)
+        with self._lock:
+            if self._state is not _State.WAITING:
+                return False
+            self._state = _State.RUNNING
+            return True
 
     def seal(self) -> bool:
         """Whether its writes may be kept; from here on giving up comes too late."""
-        return self._move(_State.RUNNING, _State.SEALED)
+        with self._lock:
+            if self._state is not _State.RUNNING:
+                return False
+            self._state = _State.SEALED
+            return True
 
     def unseal(self) -> None:
         """Its transaction was undone before it was committed, and will be run again."""
         self.outcome = None
-        self._move(_State.SEALED, _State.RUNNING)
+        with self._lock:
+            if self._state is _State.SEALED:
+                self._state = _State.RUNNING
 
     def give_up(self) -> bool:
         """Stop waiting for it; whether it is certain that nothing is written."""
@@ -79,13 +89,6 @@ class Job:
             self.answer.errback(self.outcome)
         else:
             self.answer.callback(self.outcome)
-
-    def _move(self, expected: _State, state: _State) -> bool:
-        with self._lock:
-            if self._state is not expected:
-                return False
-            self._state = state
-            return True
 
 
 class Batch(Protocol):

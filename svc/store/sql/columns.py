@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
-from svc.store.sql.statements import Row, Statements, marks
+from svc.store.sql.statements import Statements, marks
 
 T = TypeVar("T")
 
@@ -47,13 +47,13 @@ class RowColumns(Generic[T]):
         """The value of every row."""
         return tuple(map(self.value, db.all(self._select + rest, *values)))
 
-    def value(self, row: Row) -> T:
-        """The value of a row of just the columns in :attr:`listed`."""
-        found = dict(zip(self._names, row, strict=True))
+    def value(self, row: Sequence[Any], **also: object) -> T:
+        """The value of a row of just the columns in :attr:`listed`, and of what it has *also*."""
+        found: dict[str, Any] = dict(zip(self._names, row, strict=True))
         for name, read in self._read.items():
             if found[name] is not None:
                 found[name] = read(found[name])
-        return self._make(**found)
+        return self._make(**found, **also)
 
 
 class RowInsert:

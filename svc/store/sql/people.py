@@ -14,6 +14,10 @@ from svc.store.sql.columns import RowColumns, RowInsert
 from svc.store.sql.statements import Statements, next_revision
 
 _PERSONS = RowColumns(Person, "persons", "id, name, state, salt", state=PersonState, salt=bytes)
+_WITH_GROUPS = (
+    f"SELECT {_PERSONS.listed}, group_name FROM persons"
+    " LEFT JOIN memberships ON memberships.person_id = persons.id"
+)
 _ADD = RowInsert("persons", _PERSONS.listed, also="added_at")
 
 
@@ -75,13 +79,13 @@ class People:
         return bool(changed)
 
     def _person(self, where: str, value: str) -> Person | None:
-        found = _PERSONS.one(self._db, where, value)
-        if found is None:
+        """With its groups, in one statement: each session reads one."""
+        rows = self._db.all(f"{_WITH_GROUPS} {where} ORDER BY group_name", value)
+        if not rows:
             return None
-        groups = self._db.all(
-            "SELECT group_name FROM memberships WHERE person_id = ? ORDER BY group_name", found.id
-        )
-        return evolve(found, groups=tuple(group for (group,) in groups))
+        *person, first = rows[0]
+        groups = () if first is None else tuple([row[-1] for row in rows])
+        return _PERSONS.value(person, groups=groups)
 
     def _join(self, person_id: str, groups: Collection[str]) -> None:
         for group in sorted(set(groups)):
