@@ -146,11 +146,12 @@ class SeveralTests(SynchronousTestCase):
     def test_words(self) -> None:
         """The store is put back with one of them; the other goes on, and its twin is made again."""
         cluster, out = self.cluster, Path(os.path.abspath(self.mktemp()))
+        kept = self.state(SECOND) / "anchor" / "heads.jsonl"
         self.both()
         cluster.command("persons", "add", "ada")
+        until("the other keeps heads", kept.exists)
         self.stopped()
         cluster.command("backup", "create", "--out", str(out), "--encrypt-to", RECIPIENT)
-        kept = self.state(SECOND) / "anchor" / "heads.jsonl"
         covered = kept.read_bytes()
         self.both()
         cluster.command("persons", "add", "bob")
