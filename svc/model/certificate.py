@@ -7,12 +7,13 @@ Values only.  Reading a certificate and judging its chain is done in
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from attrs import field, frozen
 
 from svc.errors import Fault, SvcError
 from svc.model.principal import Principal
-from svc.model.signing import PublicKey
+from svc.model.signing import PublicKey, read_public_key
 
 
 class CertificateRefused(SvcError):
@@ -48,9 +49,9 @@ class CertificateFacts:
         not_after: Unix seconds; the earliest end in its chain.  Invalid from then on.
         generation: How often this holder's certificate was issued, from 1
             on; 0 for purpose certificates (R13).
+        key_info: The holder's public key, as DER (SubjectPublicKeyInfo).
         factor_at: When its holder presented a second factor, by whoever signed them in; None
             where nobody said so.
-        public_key: The holder's key; verifies what the holder signs.
     """
 
     principal: Principal
@@ -59,8 +60,17 @@ class CertificateFacts:
     not_before: float
     not_after: float
     generation: int
-    public_key: PublicKey = field(eq=False, repr=False)
+    key_info: bytes = field(eq=False, repr=False)
     factor_at: int | None = None
+
+    @cached_property
+    def public_key(self) -> PublicKey:
+        """The holder's key; verifies what the holder signs.
+
+        Made when first asked for: it takes OpenSSL 2 KiB, and a Proxy, which remembers the
+        certificates of thousands of nodes and persons, verifies nothing by them.
+        """
+        return read_public_key(self.key_info)
 
     @property
     def lifetime(self) -> float:

@@ -17,6 +17,11 @@ from attrs import field, frozen
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_der_public_key,
+)
 
 from svc.errors import Fault, SvcError
 from svc.model.sodium import is_surely_good
@@ -138,6 +143,17 @@ def verify(public_key: PublicKey, purpose: Purpose, data: bytes, signature: byte
 def signed_text(purpose: Purpose, data: bytes) -> bytes:
     """The bytes that a signature over *data* for *purpose* is of."""
     return _PREFIX[purpose] + data
+
+
+def key_info(key: PublicKey) -> bytes:
+    """A public key as DER (SubjectPublicKeyInfo)."""
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def read_public_key(info: bytes) -> PublicKey:
+    """The key that :func:`key_info` wrote."""
+    key: Any = load_der_public_key(info)
+    return key  # type: ignore[no-any-return]
 
 
 def is_p256(key: object) -> bool:

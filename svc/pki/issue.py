@@ -19,7 +19,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 from zope.interface import implementer
 
@@ -33,7 +33,7 @@ from svc.model.certificate import (
 )
 from svc.model.ids import Entropy, is_cluster_name
 from svc.model.principal import Principal, Role
-from svc.model.signing import PublicKey, is_p256
+from svc.model.signing import PublicKey, is_p256, key_info
 from svc.pki import profile
 
 MAX_CSR_BYTES = 4096
@@ -76,7 +76,7 @@ def prove_key(csr: bytes) -> ProvenKey:
     except (ValueError, UnsupportedAlgorithm, InvalidSignature):
         raise _bad_request("it is not a readable PKCS #10 request") from None
     assert isinstance(key, ec.EllipticCurvePublicKey)
-    return ProvenKey(key, key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
+    return ProvenKey(key, key_info(key))
 
 
 def make_request(key: ec.EllipticCurvePrivateKey) -> bytes:
@@ -277,7 +277,7 @@ def facts_of(
         not_before=leaf.not_valid_before_utc.timestamp(),
         not_after=_end(leaf),
         generation=generation,
-        public_key=key,
+        key_info=key_info(key),
     )
 
 

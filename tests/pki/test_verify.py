@@ -71,6 +71,7 @@ class AcceptedTests(VerifierTests):
                 self.assertEqual(facts.principal, issued.facts.principal)
                 self.assertEqual((facts.generation, facts.sha256), (7, issued.facts.sha256))
                 self.assertEqual(facts.public_key, key.public_key())
+                self.assertIs(facts.public_key, facts.public_key)  # made once
 
     def test_remembered_leaf(self) -> None:
         """A leaf seen before is judged by its time and role again, not by memory alone."""
