@@ -136,15 +136,15 @@ class IRpcCall(Interface):
         """
 
 
-class IHeardCall(IRpcCall):
-    """A call whose handler may be told of messages instead of waiting for each."""
+class IHeardMessages(Interface):
+    """What comes on one call, of which somebody may be told instead of waiting for each."""
 
-    has_ended: bool = Attribute("Whether the caller's half is over: it says no more.")
+    has_ended: bool = Attribute("Whether the peer's half is over: it says no more.")
 
     def listen(listener: CallListener) -> None:
         """From now on *listener* hears of messages, and takes them; none is received any more.
 
-        It hears at once of those that are there, and nothing once the handler has returned.
+        It hears at once of those that are there.
         """
 
     def listen_no_more() -> None:
@@ -154,8 +154,12 @@ class IHeardCall(IRpcCall):
         """The next message; None where it is not there whole.
 
         Raises:
-            SvcError: as :meth:`receive`.
+            SvcError: as ``receive``.
         """
+
+
+class IHeardCall(IRpcCall, IHeardMessages):
+    """A call whose handler may be told of messages.  Its listener hears until it has returned."""
 
     def offer(message: bytes) -> Deferred[None] | None:
         """Queue one message; None, or what fires once there is room for the next.
@@ -201,6 +205,10 @@ class IRpcStream(Interface):
 
     def cancel(reason: str = "cancelled") -> None:
         """Reset the call at once; *reason* is for our own logs. Idempotent."""
+
+
+class IHeardStream(IRpcStream, IHeardMessages):
+    """A streaming call whose caller may be told of messages."""
 
 
 class IRpcChannel(Interface):

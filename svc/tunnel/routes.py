@@ -10,7 +10,7 @@ here is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from twisted.logger import Logger
 
@@ -108,7 +108,7 @@ class RouteTable:
         self,
         tunnel: RegisteredTunnel,
         generation: int,
-        resources: frozenset[str],
+        resources: Collection[str],
         inventory: Inventory = NO_INVENTORY,
     ) -> None:
         """The tunnel registered again without a redial; nothing is counted.

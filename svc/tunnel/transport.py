@@ -12,7 +12,7 @@ It knows no RPC: what travels is handed to ``send``, and whoever serves
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from hmac import compare_digest
 from typing import Protocol, cast
@@ -106,7 +106,7 @@ class RegisteredTunnel:
         node_id: Of the Connector, from its certificate.
         instance_id: Of the Connector's process.
         generation: Of the registration that was accepted.
-        resources: Ids it serves: what Authority answered, not what was declared.
+        resources: Ids it serves, each once: what Authority answered, not what was declared.
         connection: What stands for the connection; compared by identity only.
         clock: For the lease, the open deadline and how long it lasted.
         entropy: For the one-use secrets.
@@ -124,7 +124,7 @@ class RegisteredTunnel:
         node_id: str,
         instance_id: str,
         generation: int,
-        resources: frozenset[str],
+        resources: Collection[str],
         *,
         connection: object,
         clock: IReactorTime,
@@ -164,9 +164,10 @@ class RegisteredTunnel:
         """Begin the lease.  Called by the route table, which hears of the end."""
         self._ended = ended
         self._since = self._clock.seconds()
-        self._lease = TunnelLease(
-            self._clock, self._times.lease, lambda: self.close(EndReason.LEASE_EXPIRED)
-        )
+        self._lease = TunnelLease(self._clock, self._times.lease, self._lease_expired)
+
+    def _lease_expired(self) -> None:
+        self.close(EndReason.LEASE_EXPIRED)
 
     @property
     def sessions(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What every registration at a Proxy shares."""
+"""What every registration at a Proxy shares, and whose it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable
 from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 
+from svc.errors import Unauthenticated
 from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.rpc import IRpcCall
 from svc.messages.gated import CheckpointAnswer
 from svc.model.ids import Entropy
 from svc.model.principal import Principal
@@ -48,3 +50,14 @@ class RegistrationParts:
     checkpoint: Callable[[str, Signed], Awaitable[CheckpointAnswer]]
     bring_health: Callable[[str, Signed], object]
     queue: RegistrationQueue = field(factory=RegistrationQueue)
+
+
+def node_of(call: IRpcCall) -> Principal:
+    """The Connector that was admitted in the turn in which the call began.
+
+    Raises:
+        Unauthenticated: it is none.
+    """
+    if not isinstance(call.caller, Principal):
+        raise Unauthenticated("a tunnel requires a Connector's certificate")
+    return call.caller

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from attrs import define
 
@@ -54,15 +53,14 @@ class RelayStreams:
     outcome: Callable[[str], object]
     active: Callable[[int], object]
 
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        """One stream that is open: the gauge comes down however it ends."""
+    def opened(self) -> None:
+        """One more is open, until :meth:`ended` is called for it."""
         self.outcome("open")
         self.active(1)
-        try:
-            yield
-        finally:
-            self.active(-1)
+
+    def ended(self) -> None:
+        """One that was open is over."""
+        self.active(-1)
 
 
 def refusal_of(reason: str, text: str) -> SvcError:

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.rpc import IHeardCall
-from svc.messages.control import AGAIN, Evict
+from svc.messages.control import AGAIN, Evict, RegistrationVerdict
 from svc.messages.tunnel import (
     Goodbye,
     Hello,
@@ -34,7 +34,7 @@ from svc.model.session.ending import PROXY_REVOKED
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
 from svc.proxy.tunnels.down_queue import JUST_RENEWED, DownQueue
-from svc.proxy.tunnels.parts import RegistrationParts
+from svc.proxy.tunnels.parts import RegistrationParts, node_of
 from svc.proxy.tunnels.refusals import (
     UNASSIGNED,
     as_refusal,
@@ -61,24 +61,33 @@ _JUST_RENEW = Renew()
 _RENEW = encode_up(_JUST_RENEW)
 """What most messages are, as they travel."""
 
+_Accepted = tuple[AcknowledgedRegistration, RegistrationVerdict, Registration]
+
 
 @define(eq=False)
 class RegistrationCall:
     """See the module.
 
     Attributes:
+        node: The Connector, once it is served.
         tunnel: Once it is registered.
     """
 
     service: RegistrationParts
     call: IHeardCall
-    node: Principal
+    node: Principal = field(init=False)
     tunnel: RegisteredTunnel | None = None
     _tasks: BackgroundTasks = field(factory=BackgroundTasks)
     _over: Deferred[EndReason] = field(factory=Deferred)
     _answer: Deferred[Signed] | None = None
     _silenced: SvcError | None = None
     _outbox: DownQueue = field(init=False)
+    _standing: AcknowledgedRegistration | None = field(default=None, init=False)
+    _since: float = field(default=0.0, init=False)
+    """When that one was accepted, in seconds of the clock."""
+
+    _waits: Backoff | None = field(default=None, init=False)
+    """Between registrations that Authority ends soon; None where it has not ended one so."""
 
     def __attrs_post_init__(self) -> None:
         self._outbox = DownQueue(self.call, self._tasks, self._end)
@@ -90,16 +99,17 @@ class RegistrationCall:
 
     async def run(self) -> None:
         """Serve the call; raises the refusal, or why the tunnel was ended."""
+        self.node = node_of(self.call)
         try:
-            standing = await self._registered()
+            self._keep(await self._registered())
             try:
-                self._tasks.spawn("keep a registration", self._keep(standing))
                 reason = await self._over
             finally:
                 # Nothing of the tunnel is left, whatever ended this handler.
                 self._end(EndReason.TRANSPORT_ERROR)
         finally:
             self.call.listen_no_more()
+            self._let_go()
             await self._tasks.stopService()
         if reason is not EndReason.CLOSED:
             raise SvcError(
@@ -117,9 +127,11 @@ class RegistrationCall:
         try:
             hello = await self._first_word()
             self.call.listen(self)
-            standing, registration = await self.service.queue.first(self.node_id, self._round)
+            standing, verdict, registration = await self.service.queue.first(
+                self.node_id, self._round
+            )
             try:
-                self._register(registration, standing, hello)
+                self._register(registration, verdict, hello)
             except BaseException:
                 standing.over()
                 raise
@@ -136,7 +148,7 @@ class RegistrationCall:
         return standing
 
     def _register(
-        self, registration: Registration, standing: AcknowledgedRegistration, hello: Hello
+        self, registration: Registration, verdict: RegistrationVerdict, hello: Hello
     ) -> None:
         if self._silenced is not None:
             raise self._silenced
@@ -145,7 +157,7 @@ class RegistrationCall:
             node_id=self.node_id,
             instance_id=registration.instance_id,
             generation=registration.generation,
-            resources=frozenset(standing.verdict.served),
+            resources=tuple(dict.fromkeys(verdict.served)),
             connection=self.call.peer,
             clock=service.clock,
             entropy=service.entropy,
@@ -154,20 +166,19 @@ class RegistrationCall:
             times=service.times,
             takes_lanes=hello.takes_lanes,
             takes_first_flight=hello.takes_first_flight,
-            inventory=standing.verdict.inventory,
+            inventory=verdict.inventory,
         )
         service.routes.register(tunnel)
         self.tunnel = tunnel
-        self.call.on_cancel(lambda why: self._end(end_reason(why.reason)))
+        self.call.on_cancel(self._call_ended)
         self.call.keep_alive(service.times.keepalive_interval, service.times.keepalive_timeout)
-        self._accept(standing)
+        self._accept(verdict)
 
-    def _accept(self, standing: AcknowledgedRegistration) -> None:
+    def _accept(self, verdict: RegistrationVerdict) -> None:
         lease = max(1, int(self.service.times.lease))
-        verdict = standing.verdict
         self._outbox.send(AcceptedRegistration(lease, verdict.withheld, verdict.inventory))
 
-    async def _round(self) -> tuple[AcknowledgedRegistration, Registration]:
+    async def _round(self) -> _Accepted:
         """Challenge, registration, verdict; over a new stream to Authority."""
         asking = PendingRegistration.begin(self.service, self.node_id)
         try:
@@ -178,7 +189,8 @@ class RegistrationCall:
                 raise Malformed(
                     "tunnel: the registration names a different node from the certificate"
                 )
-            return await asking.verdict(signed), registration
+            verdict = await asking.verdict(signed)
+            return asking.acknowledged(), verdict, registration
         except BaseException:
             asking.over()
             raise
@@ -200,38 +212,54 @@ class RegistrationCall:
 
     # -- while it is registered
 
-    async def _keep(self, standing: AcknowledgedRegistration) -> None:
-        """Follow Authority for as long as the tunnel lives; a tunnel is never left unfollowed."""
-        try:
-            await self._follow(standing)
-        finally:
-            self._end(EndReason.TRANSPORT_ERROR)
+    def _keep(self, standing: AcknowledgedRegistration) -> None:
+        """Follow Authority from now on; a tunnel is never left unfollowed."""
+        self._standing, self._since = standing, self.service.clock.seconds()
+        self.service.streams.opened()
+        standing.follow(self._withdrawn)
 
-    async def _follow(self, standing: AcknowledgedRegistration) -> None:
-        waits = Backoff(_FIRST_WAIT, _LONGEST_WAIT)
-        while not self._over.called:
-            began = self.service.clock.seconds()
-            with self.service.streams.open():
-                try:
-                    evicted = await standing.until_over()
-                finally:
-                    standing.over()
-            asked = evicted is not None and evicted.reason == AGAIN
-            if evicted is not None and not asked:
-                self._evict(evicted)
-                return
-            if self.tunnel is not None and self.tunnel.is_over:
-                return  # It handed over: the newer registration is the one to keep.
-            # An Authority that is away is waited for; one that is there and ends
-            # registrations is not asked in a storm.
-            lasted = self.service.clock.seconds() - began
-            is_odd = not asked and self.service.link.is_connected and lasted < _LONGEST_WAIT
-            if not is_odd:
-                waits.reset()
-            again = await self._again(waits.next() if is_odd else 0.0, evolve(waits))
-            if again is None:
-                return
-            standing = again
+    def _let_go(self) -> None:
+        """Follow Authority no more.  Idempotent."""
+        standing, self._standing = self._standing, None
+        if standing is not None:
+            standing.over()
+            self.service.streams.ended()
+
+    def _withdrawn(self, evicted: Evict | None) -> None:
+        """Authority takes the registration back, or cannot be reached (None)."""
+        self._let_go()
+        asked = evicted is not None and evicted.reason == AGAIN
+        if evicted is not None and not asked:
+            self._evict(evicted)
+        elif self.tunnel is not None and self.tunnel.is_over:
+            # It handed over: the newer registration is the one to keep.
+            self._end(EndReason.TRANSPORT_ERROR)
+        else:
+            self._tasks.spawn("register again", self._register_again(asked=asked))
+
+    async def _register_again(self, *, asked: bool) -> None:
+        standing: AcknowledgedRegistration | None = None
+        try:
+            standing = await self._again(*self._next_wait(asked=asked))
+        finally:
+            if standing is None:
+                self._end(EndReason.TRANSPORT_ERROR)
+        if standing is not None:
+            self._keep(standing)
+
+    def _next_wait(self, *, asked: bool) -> tuple[float, Backoff]:
+        """How long to wait before the registration is made again, and what to go on with.
+
+        An Authority that is away is waited for; one that is there and ends registrations is not
+        asked in a storm.
+        """
+        lasted = self.service.clock.seconds() - self._since
+        if asked or not self.service.link.is_connected or lasted >= _LONGEST_WAIT:
+            self._waits = None
+            return 0.0, Backoff(_FIRST_WAIT, _LONGEST_WAIT)
+        self._waits = self._waits or Backoff(_FIRST_WAIT, _LONGEST_WAIT)
+        pause = self._waits.next()
+        return pause, evolve(self._waits)
 
     def _evict(self, evicted: Evict) -> None:
         if evicted.reason == PROXY_REVOKED:
@@ -246,7 +274,7 @@ class RegistrationCall:
                 await deferLater(self.service.clock, pause)
             await self.service.link.next_channel()
             try:
-                standing, registration = await self.service.queue.again(self._round)
+                standing, verdict, registration = await self.service.queue.again(self._round)
             except SvcError as e:
                 refusal = as_refusal(e)
                 if refusal.fault in _LATER:
@@ -260,14 +288,13 @@ class RegistrationCall:
                     self._end(EndReason.EVICTED)
                 return None
             if self.tunnel is not None:
-                verdict = standing.verdict
                 self.service.routes.change(
                     self.tunnel,
                     registration.generation,
-                    frozenset(verdict.served),
+                    tuple(dict.fromkeys(verdict.served)),
                     verdict.inventory,
                 )
-                self._accept(standing)
+                self._accept(verdict)
             return standing
 
     # -- the Connector's side
@@ -359,6 +386,9 @@ class RegistrationCall:
         """The first reason wins; the tunnel tells the routes, the routes tell the rest."""
         if self.tunnel is not None:
             self.tunnel.close(reason)
+
+    def _call_ended(self, why: SvcError) -> None:
+        self._end(end_reason(why.reason))
 
     def _hung_up(self, reason: EndReason) -> None:
         # In the next turn: whoever ends the tunnel may be one of the tasks that end with it.

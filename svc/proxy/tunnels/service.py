@@ -8,6 +8,9 @@ tunnel.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocol
@@ -18,7 +21,7 @@ from svc.messages.gated import checkpoint_answer_message, read_checkpoint
 from svc.messages.tunnel import decode_carry_open
 from svc.model.principal import Principal, Role
 from svc.proto.gate.v1 import session_pb2
-from svc.proxy.tunnels.parts import RegistrationParts
+from svc.proxy.tunnels.parts import RegistrationParts, node_of
 from svc.proxy.tunnels.register import RegistrationCall
 from svc.rpc.first_frame import read_open
 from svc.tunnel.transport import CARRY_REFUSED
@@ -54,27 +57,21 @@ class TunnelService(RegistrationParts):
         self.rates.spend(node, name)
         return node
 
-    @staticmethod
-    def node_of(call: IRpcCall) -> Principal:
-        """The Connector that was admitted in the turn in which the call began."""
-        if not isinstance(call.caller, Principal):
-            raise Unauthenticated("a tunnel requires a Connector's certificate")
-        return call.caller
-
-    async def _register(self, call: IRpcCall) -> None:
-        await RegistrationCall(self, IHeardCall(call), self.node_of(call)).run()
+    def _register(self, call: IRpcCall) -> Coroutine[Any, Any, None]:
+        # The coroutine itself, which lasts as long as the tunnel: one around it would as well.
+        return RegistrationCall(self, IHeardCall(call)).run()
 
     async def _checkpoint(
         self, message: session_pb2.SignedCheckpoint, call: IRpcCall
     ) -> session_pb2.CheckpointAnswer:
-        node = self.node_of(call)
+        node = node_of(call)
         self.check_not_revoked(node)
         answer = await self.checkpoint(node.id, read_checkpoint(message))
         return checkpoint_answer_message(answer)
 
     async def _carry(self, call: IRpcCall) -> None:
         # To who registers, Authority says so itself, and writes it down.
-        node = self.node_of(call)
+        node = node_of(call)
         self.check_not_revoked(node)
         # A connection has one Peer object: a stream reaches only its own connection's tunnel.
         tunnel = self.routes.tunnel_on(call.peer)

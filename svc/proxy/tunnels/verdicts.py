@@ -7,12 +7,14 @@ the Connector it is Authority that cannot be reached.
 
 from __future__ import annotations
 
-from attrs import define, frozen
+from collections.abc import Callable
+
+from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.errors import Fault, SvcError, TooMany, Unavailable
-from svc.interfaces.rpc import IRpcStream
+from svc.interfaces.rpc import IHeardStream
 from svc.messages.control import (
     REGISTER_METHOD,
     ConnectorDown,
@@ -33,33 +35,59 @@ from svc.runtime.services import bounded
 _log = Logger(namespace="svc_proxy")
 
 
-@frozen
+@define(eq=False)
 class AcknowledgedRegistration:
-    """An accepted registration: it is valid as long as its stream is open."""
+    """An accepted registration: it is valid as long as its stream is open.
 
-    stream: IRpcStream
-    verdict: RegistrationVerdict
+    It hears of the end by callback: a coroutine for each tunnel that waits for it weighs 2 KiB.
+    """
 
-    async def until_over(self) -> Evict | None:
-        """Wait until the Authority withdraws it, or is unreachable (None)."""
-        try:
-            data = await self.stream.receive()
-            message = None if data is None else decode_connector_down(data)
-        except SvcError as e:
-            _log.info("a registration lost its connection to Authority", reason=e.reason)
-            return None
-        return message if isinstance(message, Evict) else None
+    stream: IHeardStream
+    _withdrawn: Callable[[Evict | None], object] | None = field(default=None, init=False)
+
+    def follow(self, withdrawn: Callable[[Evict | None], object]) -> None:
+        """Call *withdrawn* once, maybe at once: Authority ends it, or is unreachable (None)."""
+        self._withdrawn = withdrawn
+        self.stream.listen(self)
 
     def over(self) -> None:
-        """End the stream, and with it the registration.  Idempotent."""
+        """End the stream, and with it the registration; nothing more is told.  Idempotent."""
+        self._withdrawn = None
+        self.stream.listen_no_more()
         self.stream.cancel("tunnel over")
+
+    def readable(self) -> None:
+        """Take what Authority says next, or that it says no more."""
+        try:
+            data = self.stream.take()
+            if data is None and not self.stream.has_ended:
+                return
+            message = None if data is None else decode_connector_down(bytes(data))
+        except SvcError as e:
+            self.broken(e)
+        else:
+            self._tell(message if isinstance(message, Evict) else None)
+
+    def drained(self) -> None:
+        """Nothing is said to Authority any more."""
+
+    def broken(self, refusal: SvcError) -> None:
+        """The stream is over, or what came cannot be read."""
+        _log.info("a registration lost its connection to Authority", reason=refusal.reason)
+        self._tell(None)
+
+    def _tell(self, evicted: Evict | None) -> None:
+        self.stream.listen_no_more()
+        withdrawn, self._withdrawn = self._withdrawn, None
+        if withdrawn is not None:
+            withdrawn(evicted)
 
 
 @define(eq=False)
 class PendingRegistration:
     """One question, from its stream to its verdict."""
 
-    stream: IRpcStream
+    stream: IHeardStream
     streams: RelayStreams
     clock: IReactorTime
     node_id: str
@@ -75,7 +103,7 @@ class PendingRegistration:
                 ``unconfigured`` where there is none to reach.
         """
         try:
-            stream = service.link.channel().stream(REGISTER_METHOD)
+            stream = IHeardStream(service.link.channel().stream(REGISTER_METHOD))
         except SvcError as e:
             raise _unreachable(service.streams, e) from None
         tunnel_id = random_id(service.entropy)
@@ -96,8 +124,8 @@ class PendingRegistration:
             raise self._unreachable(Unavailable("Authority sent no challenge"))
         return message
 
-    async def verdict(self, signed: Signed) -> AcknowledgedRegistration:
-        """What Authority says to a signed registration.
+    async def verdict(self, signed: Signed) -> RegistrationVerdict:
+        """That Authority accepts a signed registration, and as what.
 
         Raises:
             SvcError: its refusal; counted as ``refused``.
@@ -108,7 +136,11 @@ class PendingRegistration:
         if not message.accepted:
             self.streams.outcome("refused")
             raise refusal_of(message.reason or "malformed_registration", message.text)
-        return AcknowledgedRegistration(self.stream, message)
+        return message
+
+    def acknowledged(self) -> AcknowledgedRegistration:
+        """The registration that was accepted."""
+        return AcknowledgedRegistration(self.stream)
 
     def over(self) -> None:
         """Stop waiting for the verdict. Idempotent."""

@@ -18,7 +18,14 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from svc.errors import Fault, Malformed, SvcError, Unavailable
-from svc.interfaces.rpc import IRawEnd, IRpcChannel, IRpcStream, Metadata, MetadataValue, Peer
+from svc.interfaces.rpc import (
+    IHeardStream,
+    IRawEnd,
+    IRpcChannel,
+    Metadata,
+    MetadataValue,
+    Peer,
+)
 from svc.interfaces.tracing import Headers
 from svc.rpc.call import MessageEnd, OnProblem
 from svc.rpc.connection import HANDSHAKE_SECONDS, WireProtocol, ignore
@@ -41,7 +48,7 @@ TURN_SECONDS = 10.0
 _Response = TypeVar("_Response", bound=Message)
 
 
-@implementer(IRpcStream, IRawEnd)
+@implementer(IHeardStream, IRawEnd)
 class ClientStream(MessageEnd):
     """One call being made.
 

@@ -374,7 +374,7 @@ class AuthorityBackTests(ProxyTests):
         self.site.turn()
         self.assertEqual(len(self.authority.registrations), 2)
         self.assertEqual(len(self.events(TunnelRegistered)), 1)
-        self.assertEqual(self.site.routes.tunnels[0].resources, frozenset({"db1", "db2"}))
+        self.assertEqual(self.site.routes.tunnels[0].resources, ("db1", "db2"))
         self.assertEqual(self.site.gauges[("streams",)], 1)
         self.assertEqual(
             len([one for one in node.said if isinstance(one, AcceptedRegistration)]), 2
