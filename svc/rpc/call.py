@@ -47,7 +47,7 @@ class MessageEnd:
         self._owner = owner
         self._stream = stream
         self._reader: Deferred[None] | None = None
-        self._writers: list[Deferred[None]] = []
+        self._writers: list[Deferred[None]] | None = None
         self._listener: CallListener | None = None
         stream.context = self
 
@@ -77,7 +77,10 @@ class MessageEnd:
         if stream.queued < stream.queue_limit:
             return None
         room: Deferred[None] = Deferred(self._forget_writer)
-        self._writers.append(room)
+        if self._writers is None:
+            self._writers = [room]
+        else:
+            self._writers.append(room)
         return room
 
     # -- without waiting
@@ -188,8 +191,8 @@ class MessageEnd:
 
     def drained(self) -> None:
         """The stream's queue has room."""
-        writers, self._writers = self._writers, []
-        for room in writers:
+        writers, self._writers = self._writers, None
+        for room in writers or ():
             room.callback(None)
         if self._listener is not None:
             self._listener.drained()
@@ -237,8 +240,8 @@ class MessageEnd:
     # -- inside
 
     def _fail_writers(self, refusal: SvcError) -> None:
-        writers, self._writers = self._writers, []
-        for room in writers:
+        writers, self._writers = self._writers, None
+        for room in writers or ():
             room.errback(refusal)
 
     def _wake_reader(self) -> None:
@@ -250,7 +253,7 @@ class MessageEnd:
         self._reader = None
 
     def _forget_writer(self, room: Deferred[None]) -> None:
-        if room in self._writers:
+        if self._writers is not None and room in self._writers:
             self._writers.remove(room)
 
 

@@ -94,16 +94,24 @@ class WireProtocol(Protocol):
         self._handshake_secs = handshake_secs
         self._is_paused = self._is_holding = self._is_ready = self._is_lost = False
         self._is_flushing = False
-        self._before: list[Callable[[], object]] = []
+        self._before: list[Callable[[], object]] | None = None
         self._timers: dict[str, IDelayedCall] = {}
-        self._reading = ReadHold(lambda: self.transport)
         self._slow: ReadThrottle | None = None
-        self._timeouts = ConnectionTimeouts(self, self._after, self._timers)
 
     @cached_property
     def wire(self) -> Connection:
         """HTTP/2; made when first asked for: a caller that never gets so far costs none."""
         return self.wire_within(self._limits)
+
+    # Made when first asked for, as well: few connections are ever held back, or left waiting.
+
+    @cached_property
+    def _reading(self) -> ReadHold:
+        return ReadHold(lambda: self.transport)
+
+    @cached_property
+    def _timeouts(self) -> ConnectionTimeouts:
+        return ConnectionTimeouts(self, self._after, self._timers)
 
     def wire_within(self, limits: WireLimits) -> Connection:
         """HTTP/2 within other limits, for a subclass that meets a peer of which it takes less."""
@@ -202,7 +210,10 @@ class WireProtocol(Protocol):
 
     def before_writing(self, call: Callable[[], object]) -> None:
         """Run *call* once, just before writing next."""
-        self._before.append(call)
+        if self._before is None:
+            self._before = [call]
+        else:
+            self._before.append(call)
         self.schedule()
 
     def soon(self, call: Callable[[], object]) -> None:
@@ -396,11 +407,11 @@ class WireProtocol(Protocol):
 
     def _flush(self) -> None:
         self._timers.pop("flush", None)
-        before, self._before = self._before, []
+        before, self._before = self._before, None
         # What these queue is written below: a turn of its own for it would be a poll for nothing.
         self._is_flushing = True
         try:
-            for call in before:
+            for call in before or ():
                 call()
         except BaseException:
             self._is_flushing = False
@@ -428,12 +439,11 @@ class WireProtocol(Protocol):
 
     def _after(self, name: str, seconds: float, call: Callable[[], object]) -> None:
         self._cancel(name)
+        self._timers[name] = self.clock.callLater(seconds, self._due, name, call)
 
-        def run() -> None:
-            self._timers.pop(name, None)
-            call()
-
-        self._timers[name] = self.clock.callLater(seconds, run)
+    def _due(self, name: str, call: Callable[[], object]) -> None:
+        self._timers.pop(name, None)
+        call()
 
     def _cancel(self, name: str) -> None:
         if (timer := self._timers.pop(name, None)) is not None and timer.active():

@@ -6,7 +6,7 @@ is kept, and told with the next line.
 
 from __future__ import annotations
 
-from attrs import define, field
+from attrs import define, field, frozen
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -43,9 +43,10 @@ class DisconnectLog:
 
     def of(self, peer: str) -> OnProblem:
         """The callback to which a connection with *peer* reports its end."""
-        return lambda what, detail: self._log_problem(what, detail, peer)
+        return _LoggedProblems(self, peer)
 
-    def _log_problem(self, what: str, detail: str, peer: str) -> None:
+    def log(self, what: str, detail: str, peer: str) -> None:
+        """Log that a connection with *peer* ended so, unless many did."""
         now = self.clock.seconds()
         span = self._spans.setdefault(what, LoggedSpan(now))
         if now - span.began >= SPAN_SECS:
@@ -60,16 +61,24 @@ class DisconnectLog:
         )
 
 
+@frozen
+class _LoggedProblems:
+    """The listener for one connection: small, because each has one for as long as it stands."""
+
+    disconnect_log: DisconnectLog
+    peer: str
+    besides: OnProblem | None = None
+
+    def __call__(self, what: str, detail: str) -> None:
+        if self.besides is not None:
+            self.besides(what, detail)
+        self.disconnect_log.log(what, detail, self.peer)
+
+
 def also_logged(
     on_problem: OnProblem, disconnect_log: DisconnectLog | None, peer: str
 ) -> OnProblem:
     """The listener for a connection with *peer*: *on_problem*, and the log if there is one."""
     if disconnect_log is None:
         return on_problem
-    logged = disconnect_log.of(peer)
-
-    def both(what: str, detail: str) -> None:
-        on_problem(what, detail)
-        logged(what, detail)
-
-    return both
+    return _LoggedProblems(disconnect_log, peer, on_problem)

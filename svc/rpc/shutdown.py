@@ -33,7 +33,7 @@ class ShutdownOwner(Protocol):
 
 
 class GracefulShutdown:
-    """Which end leaves, and whether it may be over.
+    """Which end leaves, and whether it may be over; made when either begins to.
 
     Args:
         owner: The connection.

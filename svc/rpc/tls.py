@@ -93,7 +93,7 @@ class TlsTransport(Protocol):
         self._handshake: VerifiedHandshake | None = None
         self._tls: SSL.Connection | None = None
         self._outlet: CiphertextOutlet | None = None
-        self._early: list[bytes] = []
+        self._early: list[bytes] | None = None
         self._is_secured = False
         self._is_over = False
         self._heard_end = False
@@ -130,7 +130,7 @@ class TlsTransport(Protocol):
         self._is_over = True
         self._is_settled()
         self._tls = self._handshake = None
-        self._early = []
+        self._early = None
         if self._outlet is not None:
             self._outlet.close()
         if self._reason is not None:
@@ -146,6 +146,8 @@ class TlsTransport(Protocol):
         if self._is_over or (self.disconnecting and self._producer is None) or not data:
             return
         if not self._is_secured:
+            if self._early is None:
+                self._early = []
             self._early.append(data)
             return
         assert self._tls is not None and self._outlet is not None
@@ -294,7 +296,7 @@ class TlsTransport(Protocol):
         self._is_secured = True
         self._is_settled()
         self.inner.handshakeCompleted()
-        early, self._early = self._early, []
+        early, self._early = self._early, None
         if early:
             self.write(b"".join(early))
         return not self._is_over

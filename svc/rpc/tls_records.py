@@ -31,6 +31,8 @@ def is_one_of_data(data: bytes) -> bool:
 class Records:
     """Where records end in a stream of ciphertext (RFC 8446, 5.1)."""
 
+    __slots__ = ("_header", "_is_lost", "_missing")
+
     def __init__(self) -> None:
         self._header = b""
         self._missing = 0

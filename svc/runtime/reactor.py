@@ -44,6 +44,9 @@ _READABLE = EPOLLIN | EPOLLRDHUP
 
 _BOTH = _READABLE | EPOLLOUT
 
+_NO_KEYWORDS: dict[str, object] = {}
+"""Of all calls that are given none: nobody writes to what a call is to be called with."""
+
 _CANCELLED = 50
 """With more than these in the heap, and more than half of it, the heap is made anew."""
 
@@ -92,6 +95,8 @@ class LeanReactor(EPollReactor):
         self._number = count()
         # Cancelled, and in the heap still: counted by the set's own functions.
         self._gone: set[DelayedCall] = set()
+        # Bound once, for all: each call that waits keeps them.
+        self._told = self._gone.add, self._sooner
         self._polls_files = False
         super().__init__()  # type: ignore[no-untyped-call]
 
@@ -125,13 +130,12 @@ class LeanReactor(EPollReactor):
     ) -> DelayedCall:
         assert delay >= 0, f"{delay} is not greater than or equal to 0 seconds"
         seconds = self.seconds
+        kw = kw or _NO_KEYWORDS
         if delay == 0:
             call = DelayedCall(seconds(), callable, args, kw, _ignore, _ignore, seconds)
             self._next_turn.append(call)
         else:
-            call = DelayedCall(
-                seconds() + delay, callable, args, kw, self._gone.add, self._sooner, seconds
-            )
+            call = DelayedCall(seconds() + delay, callable, args, kw, *self._told, seconds)
             self._newTimedCalls.append(call)
         return call
 
@@ -172,7 +176,7 @@ class LeanReactor(EPollReactor):
             if call.cancelled:
                 continue
             if call.delayed_time > 0:  # it was put off meanwhile
-                call.canceller, call.resetter = self._gone.add, self._sooner
+                call.canceller, call.resetter = self._told
                 self._newTimedCalls.append(call)
                 continue
             call.called = 1

@@ -133,7 +133,8 @@ class BackgroundTasks(Service):
     """
 
     def __init__(self) -> None:
-        self._tasks: set[Deferred[Any]] = set()
+        # In the order in which they began; an empty set takes three times as much as a dict.
+        self._tasks: dict[Deferred[Any], None] = {}
         self._stopped = False
 
     def spawn(self, what: str, coro: Coroutine[Any, Any, object]) -> None:
@@ -149,9 +150,15 @@ class BackgroundTasks(Service):
             return
         # In a context of its own: it is no part of the trace in which it happened to be spawned.
         task: Deferred[Any] = Context().run(Deferred.fromCoroutine, coro)
-        self._tasks.add(task)
-        task.addErrback(_log_failure, "background task failed", what, lambda: self._stopped)
-        task.addBoth(lambda _: self._tasks.discard(task))
+        self._tasks[task] = None
+        task.addErrback(_log_failure, "background task failed", what, self._has_stopped)
+        task.addBoth(self._forget, task)
+
+    def _has_stopped(self) -> bool:
+        return self._stopped
+
+    def _forget(self, _result: object, task: Deferred[Any]) -> None:
+        self._tasks.pop(task, None)
 
     def startService(self) -> None:
         """Accept tasks (they are accepted before the start as well)."""

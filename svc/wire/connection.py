@@ -376,7 +376,7 @@ class Connection(SendingHalf):
             # A server that waits for no more says so by itself, right behind its answer.
             if not self._machine.reader.resets_next(stream.id):
                 self._reset(stream.id, ErrorCodes.NO_ERROR)
-            self._over(stream, parse_trailers(dict(stream.headers + stream.trailers)))
+            self._over(stream, parse_trailers(dict([*stream.headers, *stream.trailers])))
 
     def _on_reset(self, event: h2e.StreamReset) -> None:
         stream = self.streams.get(event.stream_id)

@@ -57,6 +57,10 @@ class ReplyAllowance:
     ended: int = 0
 
 
+_NOTHING = ReplyAllowance()
+"""Of the span before the first: counted up by nobody."""
+
+
 @define
 class FloodGuard:
     """Counts nuisances in fixed spans of time and ends a connection that has too many.
@@ -68,7 +72,7 @@ class FloodGuard:
 
     limits: WireLimits
     allowance: ReplyAllowance = field(factory=ReplyAllowance)
-    _before: ReplyAllowance = field(factory=ReplyAllowance)
+    _before: ReplyAllowance = field(default=_NOTHING)
     _began: float = 0.0
     _counts: dict[Nuisance, int] = field(factory=dict)
 

@@ -131,7 +131,7 @@ def parse_request(fields: Iterable[tuple[bytes, bytes]]) -> RequestHead:
     )
 
 
-def parse_metadata(fields: Headers) -> dict[str, MetadataValue]:
+def parse_metadata(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, MetadataValue]:
     """The peer's own fields in an answer.
 
     Raises:
@@ -146,7 +146,7 @@ def parse_metadata(fields: Headers) -> dict[str, MetadataValue]:
     )
 
 
-def response_headers(metadata: Headers) -> Headers:
+def response_headers(metadata: Iterable[tuple[bytes, bytes]]) -> Headers:
     """The header fields before a call's first answer, with *metadata* of the server's own."""
     return [*_RESPONSE, *metadata]
 

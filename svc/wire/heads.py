@@ -100,11 +100,16 @@ class HeadDecoder(Decoder):
         return bool(data) and data[0] >> 5 == 1
 
 
+_HUFFMAN = Encoder().huffman_coder
+"""The code, which is the same for all; nothing in it changes."""
+
+
 class HeadEncoder(Encoder):
     """Makes blocks of plain pairs; of fields that must not be indexed there is none among ours."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.huffman_coder = _HUFFMAN
         self._entries = self.header_table.dynamic_entries = Entries()  # type: ignore[assignment]
         self._known: dict[tuple[Any, ...], bytes] = {}
         self._known_at = 0

@@ -40,7 +40,6 @@ from h2.events import ConnectionTerminated, Event, StreamReset
 from h2.exceptions import ProtocolError, StreamClosedError, StreamIDTooLowError
 from h2.settings import SettingCodes
 from h2.stream import H2Stream, StreamClosedBy, StreamInputs, StreamState
-from h2.utilities import SizeLimitDict
 from hyperframe.exceptions import HyperframeError
 from hyperframe.frame import (
     DataFrame,
@@ -54,7 +53,7 @@ from hyperframe.frame import (
 
 from svc.wire.headers import Headers
 from svc.wire.heads import HeadDecoder, HeadEncoder
-from svc.wire.lean import Dispatch, LeanSettings, configuration
+from svc.wire.lean import ClosedStreams, Dispatch, LeanSettings, configuration
 from svc.wire.limits import WireLimits
 from svc.wire.messages import MalformedMessage, MessageStream
 from svc.wire.plain import HEADERS_WORK, PlainFrames
@@ -146,7 +145,7 @@ class Machine(PlainFrames):
         self.incoming_buffer = self.reader
         self.feed = self.reader.add_data
         # No more than late frames can concern.
-        self._closed_streams = SizeLimitDict(size_limit=max(_FEWEST_CLOSED, 2 * limits.max_streams))
+        self._closed_streams = ClosedStreams(max(_FEWEST_CLOSED, 2 * limits.max_streams))
         self.control = self._data_to_send  # always the same object
         self._parts: list[Part] = []
         # As initiate_connection() and increment_flow_control_window() do, with the same bytes.

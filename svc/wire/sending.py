@@ -19,7 +19,7 @@ from svc.wire.pings import PingGuard
 from svc.wire.room import StreamBudget
 from svc.wire.status import Status
 from svc.wire.streams import Stream
-from svc.wire.turns import StreamQueue
+from svc.wire.turns import NOBODY, StreamQueue
 
 _QUANTUM = 256 * KIB
 
@@ -50,9 +50,10 @@ class SendingHalf:
         self._floods = FloodGuard(limits)
         self.events: list[Event] = []
         self._dirty: dict[int, Stream] = {}
-        self.room = StreamBudget(lambda: self.limits)
+        self.room = StreamBudget(limits)
         self._pings = PingGuard(limits.least_ping_secs)
-        self._turns = StreamQueue(limits.max_streams, self._begin)
+        # A server begins no call.
+        self._turns = StreamQueue(limits.max_streams, self._begin) if is_client else NOBODY
         self._heads = 0
         self._on_work = on_work
         self._is_dead = False
@@ -80,6 +81,8 @@ class SendingHalf:
             stream_id = next(iter(self._dirty))
             stream = self._dirty.pop(stream_id)
             budget -= self._pump_stream(stream, min(budget, _QUANTUM))
+        if not self._dirty:
+            self._dirty.clear()  # which keeps room for what it held
         return self._machine.take_parts()
 
     def take_events(self) -> list[Event]:

@@ -101,9 +101,9 @@ class Stream:
         self.head = head
         self._connection = connection
         self.inbox = Inbox(connection.limits.max_message)
-        self.headers: Headers = []
-        self.trailers: Headers = []
-        self.initial: Headers = []
+        self.headers: Headers | tuple[()] = ()
+        self.trailers: Headers | tuple[()] = ()
+        self.initial: Headers | tuple[()] = ()
         self.context: object = None
         self.input_ended = False
         self.output_ended = False

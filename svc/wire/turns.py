@@ -48,6 +48,14 @@ class StreamQueue:
         self.waiting.pop(stream, None)
 
 
+def _begins_none(_stream: Stream, _fields: Headers) -> None:
+    raise AssertionError("a server begins no call")
+
+
+NOBODY = StreamQueue(0, _begins_none)
+"""The queue of every server: nobody waits in it."""
+
+
 def too_many_streams() -> SvcError:
     """The refusal of a call that the peer's limit of streams kept from beginning."""
     return SvcError(

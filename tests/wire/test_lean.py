@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.wire.lean import Entries, LeanSettings
+from svc.wire.heads import HeadDecoder
+from svc.wire.lean import ClosedStreams, Entries, LeanSettings
 from svc.wire.limits import WireLimits
 from svc.wire.machine import Machine
 
@@ -54,6 +55,21 @@ class SettingsTests(SynchronousTestCase):
                 self.assertEqual(theirs.get(code), ours.get(code))
             self.assertEqual(theirs.max_concurrent_streams, ours.max_concurrent_streams)
 
+    def test_held_once(self) -> None:
+        """Those with the same values hold one dict, and what one changes is no other's."""
+        first, second = LeanSettings(client=True), LeanSettings(client=True)
+        self.assertIs(first._now, second._now)
+        for side in (first, second):
+            side.update({4: 100, 5: 20_000})
+            side.acknowledge()
+        self.assertIs(first._now, second._now)
+        first[4] = 7
+        first.acknowledge()
+        del first[5]
+        self.assertEqual((first.initial_window_size, first.get(5)), (7, None))
+        self.assertEqual((second.initial_window_size, second.max_frame_size), (100, 20_000))
+        self.assertEqual(LeanSettings(client=True).initial_window_size, 65_535)
+
     def test_bad_beginning(self) -> None:
         """A value of our own that may not be is refused, as h2 refuses it."""
         bad = {SettingCodes.MAX_FRAME_SIZE: 1}
@@ -75,6 +91,34 @@ class TableTests(SynchronousTestCase):
             block = ours.encode(head)
             self.assertEqual(theirs.encode(head), block)
             self.assertEqual([tuple(one) for one in reader.decode(block, raw=True)], head)
+
+    def test_entries_of_many(self) -> None:
+        """What says the same on many connections is held once; a field that may be a secret is not.
+
+        A test holds both tables: nothing of one is in the other but objects that are equal.
+        """
+        head = [(b":path", b"/a.B/C" * 3), (b"authorization", b"token" * 3)]
+        tables = []
+        for _ in range(2):
+            decoder = HeadDecoder()
+            decoder.decode(Encoder().encode(head), raw=True)
+            tables.append(list(decoder.header_table.dynamic_entries))
+        (secret, path), (other_secret, same_path) = tables
+        self.assertEqual([path, secret], head)
+        self.assertIs(path, same_path)
+        self.assertIsNot(secret[1], other_secret[1])
+
+
+class ClosedStreamsTests(SynchronousTestCase):
+    @given(st.lists(st.integers(1, 60), unique=True), st.integers(8, 32))
+    def test_the_latest(self, ids: list[int], most: int) -> None:
+        """It holds no more than it may, and the latest of them: seven eighths at least."""
+        closed = ClosedStreams(most)
+        for at, one in enumerate(ids):
+            closed[one] = at
+        self.assertLessEqual(len(closed), most)
+        self.assertEqual(closed, {one: ids.index(one) for one in closed})
+        self.assertLessEqual(set(ids[-(most - most // 8) :]), set(closed))
 
 
 class DispatchTests(SynchronousTestCase):

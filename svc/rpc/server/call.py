@@ -44,8 +44,8 @@ class ServerCall(MessageEnd):
         self._timer: IDelayedCall | None = None
         self._first_message_timer: IDelayedCall | None = None
         self._has_received = False
-        self._trailing: Headers = []
-        self._on_cancel: list[Callable[[SvcError], object]] = []
+        self._trailing: Headers | None = None
+        self._on_cancel: tuple[Callable[[SvcError], object], ...] = ()
         if head.timeout is not None:
             self.deadline = self._clock.seconds() + head.timeout
 
@@ -58,7 +58,7 @@ class ServerCall(MessageEnd):
         if self.refusal is not None:
             callback(self.refusal)
         else:
-            self._on_cancel.append(callback)
+            self._on_cancel = (*self._on_cancel, callback)
 
     def on_gone(self, callback: Callable[[], object]) -> None:
         if self._stream.is_over:
@@ -114,7 +114,7 @@ class ServerCall(MessageEnd):
             return
         super().lost(refusal)
         self._stop_timer()
-        callbacks, self._on_cancel = self._on_cancel, []
+        callbacks, self._on_cancel = self._on_cancel, ()
         for callback in callbacks:
             callback(refusal)
         if self._serving is not None and not self._serving.called:

@@ -51,7 +51,8 @@ class ServerConnection(WireProtocol):
         )
         self._factory = factory
         self.host = host
-        self._shutdown = GracefulShutdown(self, self._after)
+        # None until either end begins to leave.
+        self._shutdown: GracefulShutdown | None = None
         self._was_called = False
         self._is_anonymous = False
 
@@ -85,7 +86,8 @@ class ServerConnection(WireProtocol):
             # to be somebody's, and counts.
             caller = self._factory.admit(event.head.method, self.peer)
             serve = self._factory.find(event.head.method)
-            if self._shutdown.is_draining and self._factory.is_lasting(event.head.method):
+            leaving = self._shutdown
+            if leaving and leaving.is_draining and self._factory.is_lasting(event.head.method):
                 raise draining()
         except SvcError as refusal:
             call.refuse(refusal)
@@ -125,7 +127,7 @@ class ServerConnection(WireProtocol):
     def drain(self) -> None:
         """Serve what the caller has begun, take no further call; close once those are over."""
         self.is_ending = True
-        self._shutdown.drain(is_ready=self._is_ready)
+        self._leaving().drain(is_ready=self._is_ready)
 
     def end_lasting(self) -> None:
         """End the calls that have no end of their own, if no others are left."""
@@ -142,11 +144,16 @@ class ServerConnection(WireProtocol):
     def going_away(self, _event: GoingAway) -> None:
         """The caller leaves; its calls are served to their end."""
         self.is_ending = True
-        self._shutdown.client_goes_away()
+        self._leaving().client_goes_away()
 
     def look_after(self) -> None:
         """End it if it may be over."""
-        self._shutdown.look()
+        self._leaving().look()
+
+    def _leaving(self) -> GracefulShutdown:
+        if self._shutdown is None:
+            self._shutdown = GracefulShutdown(self, self._after)
+        return self._shutdown
 
 
 @implementer(IProtocolFactory)
