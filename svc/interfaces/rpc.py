@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from attrs import field, frozen
-from cryptography import x509
 from google.protobuf.message import DecodeError, Message
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
@@ -44,8 +43,8 @@ class Peer:
         host: The peer's IP address; the socket's path, possibly empty, for a unix socket.
         port: The peer's port; 0 for a unix socket.
         tls: Whether the connection is encrypted.
-        certificate: The peer's verified leaf, or None where it showed none.
-        chain: The verified chain, leaf first, as the peer's TLS gave it; empty without a leaf.
+        chain: The verified chain in DER, leaf first, as the peer's TLS gave it; empty where it
+            showed no certificate.
         uid: The user id of a unix socket's peer, asked of the kernel; None elsewhere.
         pid: Likewise its process id.
     """
@@ -53,8 +52,7 @@ class Peer:
     host: str
     port: int
     tls: bool = False
-    certificate: x509.Certificate | None = None
-    chain: tuple[x509.Certificate, ...] = ()
+    chain: tuple[bytes, ...] = ()
     uid: int | None = None
     pid: int | None = None
 

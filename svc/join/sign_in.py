@@ -32,7 +32,7 @@ from svc.model.principal import CALLERS
 from svc.model.signing import Purpose, Signed
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
-from svc.pki.issue import der, make_request
+from svc.pki.issue import make_request
 from svc.pki.join import adopt_identity
 from svc.pki.verify import ChainVerifier, ca_pin, root_cluster
 from svc.proto.gate.v1 import sign_in_pb2 as pb
@@ -280,7 +280,7 @@ class MachineSignIn:
         answer = await channel.unary(
             PROFILE_METHOD, pb.SignInProfileRequest(), pb.SignInProfileResponse, timeout=_CALL_SECS
         )
-        root = der(channel.peer.chain[-1])
+        root = channel.peer.chain[-1]
         if ca_pin(root) != self.place.pin:
             raise CertificateRefused("the server presents a different root from the pinned one")
         verifier = ChainVerifier(root_cluster(root), root, self.runtime.now)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-from cryptography import x509
+from OpenSSL import crypto
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.interfaces import IAddress, ISSLTransport
 
@@ -29,20 +29,20 @@ def peer_of(transport: Any) -> Peer:
     shown: Any = transport.getPeerCertificate()
     if shown is None:
         return Peer(host, port, tls=True)
-    chain = _chain(transport, shown)
-    return Peer(host, port, tls=True, certificate=chain[0], chain=chain)
+    return Peer(host, port, tls=True, chain=_chain(transport, shown))
 
 
-def _chain(transport: Any, shown: Any) -> tuple[x509.Certificate, ...]:
-    verified = transport.getHandle().get_verified_chain(as_cryptography=True)
+def _chain(transport: Any, shown: Any) -> tuple[bytes, ...]:
     # OpenSSL keeps no chain for a resumed session.
-    leaf, *above = verified or [shown.to_cryptography()]
+    verified = transport.getHandle().get_verified_chain() or [shown]
+    # Each time in DER: a connection may last for weeks, and what has been parsed weighs more.
+    leaf, *above = (crypto.dump_certificate(crypto.FILETYPE_ASN1, one) for one in verified)
     return (leaf, *map(_one_of_all, above))
 
 
 @lru_cache(64)
-def _one_of_all(authority: x509.Certificate) -> x509.Certificate:
-    """The object that stands for an authority's certificate, the same for all its peers."""
+def _one_of_all(authority: bytes) -> bytes:
+    """The bytes of an authority's certificate, held once for all its peers."""
     return authority
 
 

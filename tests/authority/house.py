@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from attrs import define, evolve, frozen
-from cryptography import x509
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from zope.interface import implementer
@@ -341,8 +340,7 @@ class House:
         return self.state_cache.state.nodes[holder.id]
 
     def peer(self, holder: Holder) -> Peer:
-        chain = tuple(x509.load_der_x509_certificate(one) for one in holder.chain)
-        return Peer(host="127.0.0.1", port=1, tls=True, certificate=chain[0], chain=chain)
+        return Peer(host="127.0.0.1", port=1, tls=True, chain=holder.chain)
 
     # -- doing
 

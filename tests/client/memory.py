@@ -43,7 +43,7 @@ class Channel:
 
     def __init__(self, inner: Any, identity: TransportIdentity) -> None:
         self._inner = inner
-        self.peer = Peer("proxy", 443, tls=True, chain=identity.material.certificates)
+        self.peer = Peer("proxy", 443, tls=True, chain=identity.chain)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -61,7 +61,7 @@ def result(coro: Coroutine[Any, Any, Any]) -> Any:
 class AccessClientTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.cluster = cluster = Cluster()
-        chain = cluster.proxy.material.certificates
+        chain = cluster.proxy.chain
         self.channel = Channel(Peer("proxy", 443, tls=True, chain=chain))
         channel: Any = self.channel
         self.client = AccessClient(

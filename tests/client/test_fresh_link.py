@@ -69,8 +69,7 @@ class FreshLinkTests(SynchronousTestCase):
             host="proxy",
             port=443,
             tls=True,
-            certificate=None,
-            chain=self.proxy.material.certificates,
+            chain=self.proxy.chain,
         )
         self.dialed.append((address, channel))
         return channel

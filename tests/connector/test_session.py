@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import evolve
-from cryptography.x509 import load_der_x509_certificate
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Factory
@@ -159,8 +158,7 @@ class TunnelTests(GatewayCase):
         proxy_of = proxy_by(world.verifier)
 
         def peer(chain: tuple[bytes, ...]) -> Peer:
-            parsed = tuple(load_der_x509_certificate(each) for each in chain)
-            return Peer("192.0.2.1", 443, tls=True, chain=parsed)
+            return Peer("192.0.2.1", 443, tls=True, chain=chain)
 
         self.assertEqual(
             proxy_of(peer(self.gateway.cluster.proxy.chain)), self.gateway.cluster.proxy_id

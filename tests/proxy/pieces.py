@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.protocol import Factory
 from twisted.internet.task import Clock
@@ -542,15 +541,9 @@ class Site:
 
     def connect(self, identity: TransportIdentity | None, host: str = "192.0.2.7") -> Wire:
         """A client of the public listener; without an identity it shows no certificate."""
-        chain: tuple[x509.Certificate, ...] = ()
-        if identity is not None:
-            chain = tuple(x509.load_der_x509_certificate(der) for der in identity.chain)
-        leaf = chain[0] if chain else None
-        wire = Wire(
-            self.clock,
-            self.server,
-            Peer(host=host, port=1, tls=True, certificate=leaf, chain=chain),
-        )
+        chain = () if identity is None else identity.chain
+        peer = Peer(host=host, port=1, tls=True, chain=chain)
+        wire = Wire(self.clock, self.server, peer)
         self.wires.append(wire)
         self.turn(4)
         return wire

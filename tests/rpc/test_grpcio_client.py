@@ -7,6 +7,7 @@ from threading import Event
 from typing import Any
 
 import grpc
+from cryptography import x509
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
@@ -67,8 +68,8 @@ class GrpcioClientTests(TestCase):
 
     async def who(self, request: Any, call: Any) -> Any:
         metadata = ",".join(f"{key}={call.metadata[key]!r}" for key in sorted(call.metadata))
-        certificate = call.peer.certificate
-        serial = 0 if certificate is None else certificate.serial_number
+        chain = call.peer.chain
+        serial = x509.load_der_x509_certificate(chain[0]).serial_number if chain else 0
         return StringValue(value=f"{metadata} {serial} {len(call.peer.chain)}")
 
     async def refuse(self, request: Any, call: Any) -> StringValue:

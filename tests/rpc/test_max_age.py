@@ -21,9 +21,7 @@ DAY = 86400.0
 
 def peer_of(identity: TransportIdentity) -> Peer:
     """What TLS shows of the other end."""
-    return Peer(
-        host="proxy", port=443, tls=True, certificate=None, chain=identity.material.certificates
-    )
+    return Peer(host="proxy", port=443, tls=True, chain=identity.chain)
 
 
 class FreshnessTests(SynchronousTestCase):

@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from attrs import define, field
-from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.internet.defer import Deferred, DeferredQueue
 from twisted.internet.protocol import Factory, Protocol
 from twisted.protocols.tls import TLSMemoryBIOFactory
@@ -274,11 +273,10 @@ class HostileProxy:
 
     async def _open(self, call: IRpcCall) -> None:
         data, signature = decode_open(bytes(parse_frame(await call.receive() or b"")[1]))
-        chain = tuple(one.public_bytes(Encoding.DER) for one in call.peer.chain[:2])
         ask = Ask(
             request=data,
             signature=signature,
-            person_chain=chain,
+            person_chain=call.peer.chain[:2],
             proxy_decision=self.decision(source_address=call.peer.host),
         )
         self.asked.append(ask)

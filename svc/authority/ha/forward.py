@@ -54,7 +54,6 @@ from svc.messages.forward import (
     read_forward,
 )
 from svc.model.principal import Principal, Role
-from svc.pki.issue import der
 from svc.proto.gate.v1 import membership_pb2 as pb
 
 MAX_IN_FLIGHT = 256
@@ -106,9 +105,12 @@ class Forwarder:
         peer, seconds = call.peer, FORWARD_SECS
         if call.deadline is not None:
             seconds = min(seconds, call.deadline - self.clock.seconds())
-        chain = tuple(der(each) for each in peer.chain[:MAX_CHAIN])
         forwarded = Forwarded(
-            method=call.method, request=request, chain=chain, host=peer.host, port=peer.port
+            method=call.method,
+            request=request,
+            chain=peer.chain[:MAX_CHAIN],
+            host=peer.host,
+            port=peer.port,
         )
         try:
             channel = await self.route.channel()
@@ -276,11 +278,11 @@ async def _served(served: ForwardedMethod, forwarded: Forwarded, call: IRpcCall)
 def _caller(forwarded: Forwarded) -> Peer:
     """Whom the other Authority saw.  Its chain proves itself; the rest is that one's word."""
     try:
-        chain = tuple(x509.load_der_x509_certificate(each) for each in forwarded.chain)
+        for each in forwarded.chain:
+            x509.load_der_x509_certificate(each)
     except (ValueError, TypeError):
         raise Malformed("forward: chain: not a certificate") from None
-    leaf = chain[0] if chain else None
-    return Peer(host=forwarded.host, port=forwarded.port, tls=True, certificate=leaf, chain=chain)
+    return Peer(host=forwarded.host, port=forwarded.port, tls=True, chain=forwarded.chain)
 
 
 def authority_of(verifier: IChainVerifier, peer: Peer) -> Principal:

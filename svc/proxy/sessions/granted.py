@@ -23,7 +23,6 @@ from svc.model.session.grant import Grant
 from svc.model.session.request import SessionRequest
 from svc.model.session.tunnels import Miss
 from svc.model.signing import Signed
-from svc.pki.issue import der
 from svc.proxy.sessions.gate import DecidedOpen
 from svc.proxy.sessions.route import OtherProxies, SessionRoute
 from svc.tunnel.routes import RouteTable
@@ -159,7 +158,7 @@ def as_unanswered(failure: SvcError) -> SvcError:
 
 def peer_chain(call: IRpcCall) -> tuple[bytes, ...]:
     """What the TLS peer showed, leaf and issuer, in DER."""
-    return tuple(map(der, call.peer.chain[:2]))
+    return call.peer.chain[:2]
 
 
 def route_of(

@@ -48,14 +48,8 @@ class Lease:
 
 def peer_of(identity: TransportIdentity | None) -> Peer:
     """Whom TLS saw."""
-    chain = () if identity is None else tuple(identity.material.certificates)
-    return Peer(
-        host="198.51.100.7",
-        port=4711,
-        tls=True,
-        certificate=chain[0] if chain else None,
-        chain=chain,
-    )
+    chain = () if identity is None else identity.chain
+    return Peer(host="198.51.100.7", port=4711, tls=True, chain=chain)
 
 
 class Asked(Call):
@@ -184,11 +178,9 @@ class ForwardingTests(TwoAuthorities):
 
     def test_chain_without_proof(self) -> None:
         """A chain whose leaf the cluster's CA did not sign is no chain."""
-        stranger, chain = World().identity(Role.PROXY), self.proxy.material.certificates
-        leaf = stranger.material.certificates[0]
-        error = self.ask(
-            Peer(host="h", port=1, tls=True, certificate=leaf, chain=(leaf, *chain[1:]))
-        ).error
+        stranger, chain = World().identity(Role.PROXY), self.proxy.chain
+        mixed = (stranger.chain[0], *chain[1:])
+        error = self.ask(Peer(host="h", port=1, tls=True, chain=mixed)).error
         self.assertEqual(error.reason, "certificate_chain")
 
     def test_only_authorities_forward(self) -> None:

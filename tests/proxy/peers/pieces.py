@@ -7,7 +7,6 @@ from copy import copy
 from functools import partial
 from pathlib import Path
 
-from cryptography import x509
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -29,8 +28,7 @@ ADDRESS = "10.0.5.12:7405"
 
 def shown(identity: TransportIdentity, host: str = "192.0.2.9") -> Peer:
     """One end of a connection, by the certificate that it shows."""
-    chain = tuple(x509.load_der_x509_certificate(der) for der in identity.chain)
-    return Peer(host=host, port=1, tls=True, certificate=chain[0], chain=chain)
+    return Peer(host=host, port=1, tls=True, chain=identity.chain)
 
 
 class Ingress(Site):
