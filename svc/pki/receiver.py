@@ -16,6 +16,7 @@ import re
 from pathlib import Path
 
 from attrs import field, frozen
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -167,7 +168,7 @@ def parse_receiver(data: bytes, cluster: str, path: str) -> ReceiverCredential:
         key = load_pem_private_key(data[head.end() :], None)
         signature = base64.b64decode(head[3], validate=True)
         owner, created = head[1].decode("utf-8"), head[2].decode("ascii")
-    except (ValueError, TypeError, binascii.Error):
+    except (ValueError, TypeError, binascii.Error, UnsupportedAlgorithm):
         raise ConfigError(path, f"is not a receiver credential; {MOVE_AWAY}") from None
     if not isinstance(key, ed25519.Ed25519PrivateKey):
         raise ConfigError(path, f"does not hold an Ed25519 key; {MOVE_AWAY}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,16 @@ class ReceiverTests(SynchronousTestCase):
                 (found.owner, found.created, found.receiver_key),
                 (known.owner, known.created, known.receiver_key),
             )
+
+    def test_unknown_sort_of_key(self) -> None:
+        """A key of a sort that nobody knows is refused as any other file that holds none."""
+        head, mark, body = receiver_pem(self.load(), CLUSTER).partition(
+            b"-----BEGIN PRIVATE KEY-----\n"
+        )
+        text, end, rest = body.partition(b"\n-----END")
+        key = b64decode(text).replace(b"\x06\x03\x2b\x65\x70", b"\x06\x03\x2b\x65\x7f")
+        with self.assertRaisesRegex(ConfigError, "not a receiver credential"):
+            parse_receiver(head + mark + b64encode(key) + end + rest, CLUSTER, "receiver.key")
 
     def test_another_cluster(self) -> None:
         """A credential of one cluster is none of another."""
