@@ -18,7 +18,7 @@ from attrs import define, field
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from svc.audit.log.record import Sealer, seal
-from svc.audit.spool.entry_forms import seal_request
+from svc.audit.spool.entry.forms import seal_request
 from svc.audit.spool.rows import RowMaker
 from svc.kinds.postgres.terms import DATABASE, QUERY, ROLE, TERMS
 from svc.model.audit.decision_ids import DecisionIds

@@ -17,7 +17,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
 from svc.audit.log.record import Sealer
-from svc.audit.spool.entry_forms import seal_request
+from svc.audit.spool.entry.forms import seal_request
 from svc.errors import Denied, SvcError
 from svc.interfaces.kinds import ServedKind, request_reader
 from svc.model.audit.decision_ids import DecisionIds

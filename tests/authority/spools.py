@@ -13,7 +13,7 @@ from svc.audit.ingest.requests import GatedKind
 from svc.audit.ingest.validate import may_write_with
 from svc.audit.log.kind_events import kind_events
 from svc.audit.log.record import Sealer
-from svc.audit.spool.entry_forms import seal_request
+from svc.audit.spool.entry.forms import seal_request
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.drain import QueueConsumer

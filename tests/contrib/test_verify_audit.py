@@ -33,7 +33,7 @@ from svc.audit.log.export import (
 )
 from svc.audit.log.record import Sealer, seal
 from svc.audit.log.verify import ChainFault
-from svc.audit.spool.entry_forms import seal_request
+from svc.audit.spool.entry.forms import seal_request
 from svc.model.audit import events
 from svc.model.audit.batch import VALUES
 from svc.model.audit.ledger import GENESIS

@@ -16,8 +16,6 @@ from svc.runtime.threads import InThread
 
 _log = Logger(namespace="svc_audit")
 
-_Waiter = tuple[SpoolRequest, Deferred[None]]
-
 
 @define(eq=False)
 class AheadQueue:
@@ -36,7 +34,9 @@ class AheadQueue:
     written: Callable[[Sequence[SpoolRequest]], object]
     refused: Callable[[Sequence[SpoolRequest]], object]
     in_turn: Callable[[Callable[[], object]], object]
-    _waiting: list[_Waiter] = field(factory=list, init=False)
+    _waiting: list[SpoolRequest] = field(factory=list, init=False)
+    _writers: list[Deferred[None]] = field(factory=list, init=False)
+    """Who waits, for each of these."""
     _in_write: int = field(default=0, init=False)
     _is_turn_asked: bool = field(default=False, init=False)
     _idle: list[Deferred[None]] = field(factory=list, init=False)
@@ -48,8 +48,10 @@ class AheadQueue:
     def write(self, request: SpoolRequest) -> Deferred[None]:
         """Fires once *request* is on the disk, or with the SvcError that refuses it."""
         durable: Deferred[None] = Deferred()
-        self._waiting.append((request, durable))
-        self._begin_in_turn()
+        self._waiting.append(request)
+        self._writers.append(durable)
+        if not self._is_turn_asked and not self._in_write:
+            self._begin_in_turn()
         return durable
 
     def idle(self) -> Deferred[None]:
@@ -71,15 +73,21 @@ class AheadQueue:
 
     def _begin(self) -> None:
         batch, self._waiting = self._waiting, []
+        writers, self._writers = self._writers, []
         self._in_write = len(batch)
-        writing = self.in_thread(partial(self.write_ahead, [one for one, _ in batch]))
-        writing.addBoth(self._answer, batch)
+        writing = self.in_thread(partial(self.write_ahead, batch))
+        writing.addBoth(self._answer, batch, writers)
 
-    def _answer(self, outcome: Outcome | Failure, batch: Sequence[_Waiter]) -> None:
+    def _answer(
+        self,
+        outcome: Outcome | Failure,
+        batch: Sequence[SpoolRequest],
+        writers: Sequence[Deferred[None]],
+    ) -> None:
         refusal = _broken(outcome) if isinstance(outcome, Failure) else outcome
         self._in_write = 0
-        (self.written if refusal is None else self.refused)([one for one, _ in batch])
-        for _, durable in batch:
+        (self.written if refusal is None else self.refused)(batch)
+        for durable in writers:
             if durable.called:
                 continue  # its writer went away
             if refusal is None:

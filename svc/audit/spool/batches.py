@@ -13,7 +13,6 @@ from svc.model.audit.batch import (
     MAX_TEXT_BYTES,
     SALT_BYTES,
     batch_form,
-    value_text,
     values_beside,
 )
 from svc.model.audit.decision_ids import greatest_id, least_id
@@ -74,8 +73,8 @@ class OpenBatch:
             else:
                 at = known[1]
                 self._spans[at][1] = n
-            for path, salt, value in sealed.values:
-                self._values.append(value_text(len(texts), path, salt, value))
+            for value in sealed.values:
+                self._values.append(f"[{len(texts)},{value}]")
             texts.append(sealed.text(at, n))
             self._ids.append(sealed.decision_id)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +28,7 @@ from svc.audit.spool.entries import (
     SpoolWrite,
     Waiting,
 )
-from svc.audit.spool.entry_forms import Recorded
+from svc.audit.spool.entry.forms import Recorded
 from svc.audit.spool.file_system import Disk
 from svc.audit.spool.framing import framed
 from svc.audit.spool.quota import SEGMENT_COST, SpoolQuota
@@ -147,12 +148,12 @@ class SpoolFiles:
         try:
             self._find()
             self.maker.seal(requests)
-            places = self._ahead.append([one.sealed for one in requests])
+            run = self._ahead.append([one.sealed for one in requests])
         except OSError as e:
             _log.error("requests cannot be written ahead", reason=why(e), file=self._file(e))
             return refusal_of(e)
-        for one, place in zip(requests, places, strict=True):
-            one.ahead = place
+        for one in requests:
+            one.ahead = run
         return None
 
     def close(self) -> Outcome:
@@ -322,15 +323,9 @@ class SpoolFiles:
             self._ahead.settle()
             if not stored.last:
                 self._add(batch, SpoolEntry(self._opening))
-            requests = []
-            for number, entry in enumerate(entries):
-                if isinstance(entry, SpoolRequest):
-                    requests.append(entry)
-                    continue
-                try:
-                    self._add(batch, entry)
-                except SvcError as refusal:
-                    outcomes[number] = refusal
+            requests = [one for one in entries if isinstance(one, SpoolRequest)]
+            if len(requests) < len(entries):
+                self._add_all(batch, entries, outcomes)
             self.maker.seal(requests)
             # Apart: on a disk that was put back, the Authority may have what was left already.
             self._add_requests(batch, self._left)
@@ -343,6 +338,17 @@ class SpoolFiles:
             raise
         live.prev = batch.place.prev
         self._acknowledged(live, batch)
+
+    def _add_all(
+        self, batch: SpoolWrite, entries: Sequence[Waiting], outcomes: list[Outcome]
+    ) -> None:
+        """Make the rows of what is no request; each has its outcome."""
+        for number, entry in enumerate(entries):
+            if isinstance(entry, SpoolEntry):
+                try:
+                    self._add(batch, entry)
+                except SvcError as refusal:
+                    outcomes[number] = refusal
 
     def _add(self, batch: SpoolWrite, entry: SpoolEntry) -> None:
         """Make the row of an entry, where there is room for it.  Raises SvcError."""
@@ -408,7 +414,8 @@ class SpoolFiles:
 
     def _in_rows(self, requests: Sequence[SpoolRequest]) -> None:
         """They need not be kept in any other place any more."""
-        self._ahead.in_rows([one.ahead for one in requests if one.ahead is not None])
+        runs = Counter([one.ahead for one in requests])
+        self._ahead.in_rows({run: count for run, count in runs.items() if run is not None})
         if self._left:
             self._left = []
             self._ahead.forget_former()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from attrs import define, field, frozen
+from twisted.internet.defer import Deferred
 
-from svc.audit.spool.entry_forms import EntryForm, Recorded
-from svc.audit.spool.write_ahead import AheadPlace
+from svc.audit.spool.entry.forms import EntryForm, Recorded
+from svc.audit.spool.write_ahead import AheadRun
 from svc.errors import SvcError
 from svc.model.audit.record import AuditRecord
 from svc.model.audit.request import SealedRequest, SessionNumbers
@@ -24,10 +25,12 @@ class SpoolEntry:
     Attributes:
         record: Or what makes it, of the spool's id and the row's number.
         holder: Who caused it; None is the origin itself.
+        durable: Told once it is on the disk, or why it is not; where somebody waits for that.
     """
 
     record: AuditRecord | Callable[[str, int], AuditRecord]
     holder: str | None = None
+    durable: Deferred[None] | None = field(default=None, eq=False, repr=False)
 
 
 @define(eq=False)
@@ -41,14 +44,14 @@ class SpoolRequest:
         holder: The person who asked; None where a former life let it pass.
         cost: What was taken of the room for it, and is given back but for what it needs.
         sealed: There once it is sealed.
-        ahead: Where it is before it is in a row, if it was written ahead.
+        ahead: What it was written ahead with, if it was, and it is in no row yet.
     """
 
     unsealed: tuple[EntryForm, Recorded] | None
     holder: str | None
     cost: int
     sealed: SealedRequest = field(init=False, repr=False)
-    ahead: AheadPlace | None = field(default=None, init=False)
+    ahead: AheadRun | None = field(default=None, init=False)
 
     @classmethod
     def of_former_life(cls, sealed: SealedRequest, cost: int) -> SpoolRequest:
@@ -95,15 +98,17 @@ class SpoolWrite:
         Returns:
             Bytes that nobody has paid.
         """
-        shared = max(0, size - sum([one.sealed.size for one in requests])) // len(requests) + 1
-        costs, sizes = dict[str | None, int](), dict[str | None, int]()
-        for one in requests:
+        sizes = [one.sealed.size for one in requests]
+        shared = max(0, size - sum(sizes)) // len(requests) + 1
+        needs: dict[str | None, int] = {}
+        costs: dict[str | None, int] = {}
+        for one, need in zip(requests, sizes, strict=True):
             holder = one.holder
+            needs[holder] = needs.get(holder, 0) + need + shared
             costs[holder] = costs.get(holder, 0) + one.cost
-            sizes[holder] = sizes.get(holder, 0) + one.sealed.size + shared
         left = size
         for holder, cost in costs.items():
-            needed = min(sizes[holder], cost, left)
+            needed = min(needs[holder], cost, left)
             left -= needed
             self.cost[holder] = self.cost.get(holder, 0) + cost
             self.needed[holder] = self.needed.get(holder, 0) + needed

@@ -8,7 +8,7 @@ The checksum finds what a disk did; what a person did is found by signatures.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 from attrs import frozen
@@ -39,6 +39,17 @@ class Damaged:
 def framed(n: int, payload: bytes) -> bytes:
     """*payload* in its frame in a file, with the number *n*."""
     return _HEAD.pack(MARK, len(payload), n, _checksum(n, payload)) + payload
+
+
+def framed_run(first: int, payloads: Sequence[bytes]) -> bytes:
+    """Each of *payloads* in its frame, with numbers from *first* on."""
+    parts: list[bytes] = []
+    head, summed = _HEAD.pack, _SUMMED.pack
+    for n, payload in enumerate(payloads, first):
+        size = len(payload)
+        parts.append(head(MARK, size, n, crc32(payload, crc32(summed(size, n)))))
+        parts.append(payload)
+    return b"".join(parts)
 
 
 def frames(data: bytes) -> Iterator[Framed | Damaged]:

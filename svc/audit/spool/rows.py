@@ -12,7 +12,8 @@ from svc.audit.log.record import Sealer
 from svc.audit.spool.batch_rows import BatchRecordForm
 from svc.audit.spool.batches import OpenBatch
 from svc.audit.spool.entries import SpoolRequest
-from svc.audit.spool.entry_forms import EntryForm, Recorded, form_of
+from svc.audit.spool.entry.facts import FactTexts
+from svc.audit.spool.entry.forms import EntryForm, Recorded, form_of
 from svc.messages.spooled import check_row
 from svc.model.audit.entry_tree import RequestPlace
 from svc.model.audit.events import REQUEST_BATCH, SPOOL_CLOSE, SPOOL_OPEN
@@ -41,6 +42,12 @@ class RowMaker:
     key_id: str = field(init=False)
     """How its rows name the key."""
 
+    _texts: FactTexts = field(init=False)
+
+    @_texts.default
+    def _of_facts(self) -> FactTexts:
+        return FactTexts(self.sealer.facts)
+
     @key_id.default
     def _its_id(self) -> str:
         return audit_key_id(self.key.public_key().public_bytes_raw())
@@ -65,7 +72,10 @@ class RowMaker:
 
     def checked(self, request: Recorded) -> EntryForm:
         """See :func:`form_of`."""
-        return form_of(request, self.sealer.facts)
+        texts = self._texts
+        if texts.facts is not self.sealer.facts:
+            texts = self._texts = FactTexts(self.sealer.facts)
+        return form_of(request, texts)
 
     def seal(self, requests: Sequence[SpoolRequest]) -> None:
         """Make the entries of requests that were checked, where they are not made yet."""

@@ -20,7 +20,7 @@ from zope.interface import implementer
 from svc.audit.spool.ahead_queue import AheadQueue
 from svc.audit.spool.disk import SpoolFiles
 from svc.audit.spool.entries import Extent, Outcome, SpoolEntry, SpoolRequest, Waiting
-from svc.audit.spool.entry_forms import Recorded
+from svc.audit.spool.entry.forms import Recorded
 from svc.audit.spool.refusals import full
 from svc.audit.spool.segments import Numbered
 from svc.errors import SvcError, Unavailable
@@ -48,9 +48,6 @@ LEVELS = (0.5, 0.75, 0.9)
 MEND_SECS = 5.0
 """Between two tries to begin a spool on a disk that refused."""
 
-_Waiter = tuple[Waiting, Deferred[None] | None]
-"""What is to be written, and who waits for it; nobody does where a request passed already."""
-
 
 @implementer(IAuditSink)
 @define(eq=False)
@@ -72,10 +69,11 @@ class Spool:
     waits: bool = True
     _ahead: AheadQueue = field(init=False)
     _soon: IDelayedCall | None = None
-    _retried: list[_Waiter] = field(factory=list)
-    _waiting: deque[_Waiter] = field(factory=deque)
+    _retried: list[SpoolRequest] = field(factory=list)
+    """What passed and could not be written; it stays until it is."""
+    _waiting: deque[Waiting] = field(factory=deque)
     _is_writing: bool = False
-    _batch: Sequence[_Waiter] = ()
+    _batch: Sequence[Waiting] = ()
     _idle: list[Deferred[None]] = field(factory=list)
     _level: int = 0
     _failed: SvcError | None = None
@@ -98,7 +96,7 @@ class Spool:
         """Records that a crash would lose now."""
         return len(self._ahead) + sum(
             not isinstance(one, SpoolRequest) or one.ahead is None
-            for one, _ in (*self._batch, *self._waiting, *self._retried)
+            for one in (*self._batch, *self._waiting, *self._retried)
         )
 
     async def open(self) -> None:
@@ -158,7 +156,7 @@ class Spool:
         if len(self._waiting) >= MAX_WAITING:
             raise full()
         durable: Deferred[None] = Deferred()
-        self._waiting.append((SpoolEntry(record, holder), durable))
+        self._waiting.append(SpoolEntry(record, holder, durable))
         if not self._is_writing:
             self._begin()
         await durable
@@ -172,20 +170,19 @@ class Spool:
         if self.waits:
             return self._ahead.write(entry)
         if self._retried:
-            self._retried.append((entry, None))
+            self._retried.append(entry)
             return None
-        self._waiting.append((entry, None))
+        self._waiting.append(entry)
         if self._soon is None or waiting >= BATCH - 1:
             self._begin_in_time()
         return None
 
     def _passed(self, entries: Sequence[SpoolRequest]) -> None:
         """They enter rows in a moment; the number of each in its session is that of its turn."""
-        passed: list[_Waiter] = [(one, None) for one in entries]
         if self._retried:
-            self._retried += passed
+            self._retried += entries
             return
-        self._waiting.extend(passed)
+        self._waiting.extend(entries)
         self._begin_in_time()
 
     def _begin_in_time(self) -> None:
@@ -255,31 +252,30 @@ class Spool:
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
-        entries = [entry for entry, _ in batch]
-        writing = self.in_thread(partial(self.files.commit, entries))
+        writing = self.in_thread(partial(self.files.commit, batch))
         writing.addCallback(self._committed, batch)
         writing.addErrback(self._broken, batch)
         writing.addCallback(lambda _: self._written())
 
-    def _committed(self, outcomes: Sequence[Outcome], batch: Sequence[_Waiter]) -> None:
-        self._report(next((one for one in outcomes if one is not None), None))
-        for waiter, refusal in zip(batch, outcomes, strict=True):
-            if refusal is not None or waiter[1] is not None:
-                self._answer(waiter, refusal)
-        if not self._retried and any(durable is None for _, durable in batch):
+    def _committed(self, outcomes: Sequence[Outcome], batch: Sequence[Waiting]) -> None:
+        self._report(next(filter(None, outcomes), None))
+        for one, refusal in zip(batch, outcomes, strict=True):
+            if refusal is not None or isinstance(one, SpoolEntry):
+                self._answer(one, refusal)
+        if not self._retried and any(isinstance(one, SpoolRequest) for one in batch):
             self._defect = None
         self._hold_back()
         if None in outcomes:
             self.committed()
 
-    def _broken(self, failure: Failure, batch: Sequence[_Waiter]) -> None:
+    def _broken(self, failure: Failure, batch: Sequence[Waiting]) -> None:
         """Whatever went wrong: nobody is left waiting, and nothing is granted."""
         _log.failure("writing the audit spool failed", failure)
         refusal = Unavailable(
             "the audit spool cannot be written, so no session opens", reason="audit_unavailable"
         )
-        for waiter in batch:
-            self._answer(waiter, refusal)
+        for one in batch:
+            self._answer(one, refusal)
         if self._retried:
             self._defect = refusal
         self._hold_back()
@@ -287,17 +283,16 @@ class Spool:
     def _hold_back(self) -> None:
         """What passed after a request that was not written is not written before it."""
         if self._retried:
-            passed = [one for one in self._waiting if one[1] is None]
-            self._waiting = deque(one for one in self._waiting if one[1] is not None)
-            self._retried += passed
+            self._retried += [one for one in self._waiting if isinstance(one, SpoolRequest)]
+            self._waiting = deque(one for one in self._waiting if isinstance(one, SpoolEntry))
 
-    def _answer(self, waiter: _Waiter, refusal: SvcError | None) -> None:
-        _, durable = waiter
-        if durable is None:
+    def _answer(self, one: Waiting, refusal: SvcError | None) -> None:
+        if isinstance(one, SpoolRequest):
             if refusal is not None:
-                self._retried.append(waiter)  # it passed, so it stays until it is written
+                self._retried.append(one)
             return
-        if durable.called:
+        durable = one.durable
+        if durable is None or durable.called:
             return  # its writer went away
         if refusal is None:
             durable.callback(None)
@@ -313,7 +308,7 @@ class Spool:
                 one.callback(None)
         elif self._idle or len(self._waiting) >= BATCH:
             self._begin()
-        elif all(durable is None for _, durable in self._waiting):
+        elif all(isinstance(one, SpoolRequest) for one in self._waiting):
             self._begin_late()  # what has passed already waits for more, as before
         else:
             self._begin()

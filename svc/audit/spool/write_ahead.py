@@ -15,22 +15,24 @@ Everything here blocks, and is called from one thread at a time.
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 from twisted.logger import Logger
 
+from svc.audit.spool.ahead_texts import (
+    AheadContents,
+    acknowledged,
+    note_text,
+    request_text,
+)
 from svc.audit.spool.aside import move_aside
 from svc.audit.spool.file_system import Disk, is_at
-from svc.audit.spool.framing import HEAD_BYTES, Damaged, Framed, framed, frames
-from svc.model.audit.hidden import salted_text, value_bytes
-from svc.model.audit.plain_json import write_plain
+from svc.audit.spool.framing import framed, framed_run
 from svc.model.audit.request import SealedRequest, SessionNumbers
 
 _log = Logger(namespace="svc_audit")
@@ -70,17 +72,19 @@ class AheadFile:
 
 
 @define(eq=False)
-class AheadPlace:
-    """Where a request is that was written ahead; nobody changes it.
+class AheadRun:
+    """The requests that one write put on the disk; they enter rows in their order.
 
     Attributes:
-        at: Its number in the order of writing, which is that of rows too.
-        end: Of the last request of a write: the byte after it in its file; else 0.
+        last: The number of the last one in the order of writing.
+        end: The byte after it in its file.
+        left: How many of them are in no row yet.
     """
 
     file: AheadFile
-    at: int
-    end: int = 0
+    last: int
+    end: int
+    left: int
 
 
 @define(eq=False)
@@ -118,8 +122,8 @@ class WriteAhead:
     """Whether the files do not say so yet."""
     _named: int = field(default=0, init=False)
 
-    def append(self, requests: Sequence[SealedRequest]) -> list[AheadPlace]:
-        """Write requests that are about to pass; returns their places, once they are durable.
+    def append(self, requests: Sequence[SealedRequest]) -> AheadRun:
+        """Write requests that are about to pass; returns once they are durable.
 
         There is at least one.  Each takes the next number of its session.
 
@@ -127,32 +131,39 @@ class WriteAhead:
             OSError: none of them may pass, and their numbers are free again.
         """
         numbers: dict[SessionNumbers, int] = {}
-        data, first = bytearray(), self._written + 1
-        for at, one in enumerate(requests, first):
-            n = numbers.get(one.numbers, one.numbers.ahead) + 1
-            numbers[one.numbers] = n
-            data += framed(at, _text(one, n, first).encode())
-        file = self._durable(bytes(data))
+        texts: list[bytes] = []
+        first = self._written + 1
+        for one in requests:
+            session = one.numbers
+            n = numbers[session] = numbers.get(session, session.ahead) + 1
+            texts.append(request_text(one, n, first))
+        file = self._durable(framed_run(first, texts))
         self._written += len(requests)
         file.left += len(requests)
         for session, n in numbers.items():
             session.ahead = n
-        places = [AheadPlace(file, at) for at in range(first, self._written)]
-        return [*places, AheadPlace(file, self._written, end=file.size)]
+        return AheadRun(file, last=self._written, end=file.size, left=len(requests))
 
     @property
     def next_file_bytes(self) -> int:
         """What the disk must still have for the next file; 0 where none is made any more."""
         return self.file_bytes if len(self._files) < 2 else 0
 
-    def in_rows(self, places: Sequence[AheadPlace]) -> None:
-        """These requests are in durable rows; :meth:`settle` is called before any other row is."""
-        for one in places:
-            file = one.file
-            file.left -= 1
-            file.in_rows, file.is_split = one.end or file.in_rows, not one.end
-            self._in_rows = max(self._in_rows, one.at)
-        self._is_owed = self._is_owed or bool(places)
+    def in_rows(self, counts: Mapping[AheadRun, int]) -> None:
+        """Requests are in durable rows; :meth:`settle` is called before any other row is.
+
+        Args:
+            counts: How many of each run are, beside those that were before; oldest run first.
+        """
+        for run, count in counts.items():
+            run.left -= count
+            file = run.file
+            file.left -= count
+            file.is_split = run.left > 0
+            if not run.left:
+                file.in_rows = run.end
+            self._in_rows = max(self._in_rows, run.last - run.left)
+        self._is_owed = self._is_owed or bool(counts)
 
     def settle(self) -> None:
         """Make durable which requests are in rows, so that no start puts them in rows again.
@@ -167,7 +178,7 @@ class WriteAhead:
             self._wipe(file)
         self._remove_stale()  # what could not be wiped
         if self._stale or self._abandoned or any(one.is_split for one in self._files):
-            self._durable(framed(0, _json({"in_rows": self._in_rows, "cuts": self._cuts})))
+            self._durable(framed(0, note_text({"in_rows": self._in_rows, "cuts": self._cuts})))
         self._is_owed = False
 
     def _remove_stale(self) -> None:
@@ -215,7 +226,7 @@ class WriteAhead:
         after = max((read.in_rows for read in found), default=0)
         kept = sorted((one for one in counted if one.at > after), key=lambda one: one.at)
         if not any(self._former.values()):
-            kept = _acknowledged(kept, after)
+            kept = acknowledged(kept, after)
         self._written = max(after, kept[-1].at if kept else 0)
         in_rows = newest() if kept else {}
         numbers: dict[str, SessionNumbers] = {}
@@ -232,13 +243,13 @@ class WriteAhead:
             self.forget_former()
         return left
 
-    def _found(self) -> list[_Read]:
+    def _found(self) -> list[AheadContents]:
         """The files of former lives whose requests are this node's."""
-        found: list[_Read] = []
+        found: list[AheadContents] = []
         self._former.clear()
         for path in sorted(self.root.glob(f"*{_SUFFIX}")) if self.root.is_dir() else ():
             self._named = max(self._named, int(path.stem) if path.stem.isdigit() else 0)
-            read = _Read.of(path)
+            read = AheadContents.of(path)
             if read.origin in ("", self.origin):
                 self._former[path] = read.is_damaged
                 found.append(read)
@@ -272,7 +283,7 @@ class WriteAhead:
 
     def _durable(self, data: bytes) -> AheadFile:
         for _ in range(3):  # both files may be gone
-            cuts = framed(0, _json({"cuts": self._cuts})) if self._is_cut_owed else b""
+            cuts = framed(0, note_text({"cuts": self._cuts})) if self._is_cut_owed else b""
             file = self._current(len(cuts) + len(data))
             try:
                 self.disk.write(file.descriptor, cuts + data)
@@ -306,7 +317,7 @@ class WriteAhead:
             self.disk.sync_directory(directory.parent)
         self._named += 1
         path = self.root / f"{self._named:08d}{_SUFFIX}"
-        head = framed(0, _json({"origin": self.origin, "cuts": self._cuts}))
+        head = framed(0, note_text({"origin": self.origin, "cuts": self._cuts}))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o600)
         try:
@@ -352,129 +363,6 @@ class WriteAhead:
             self._cuts.append([file.path.name, file.size])
             self._is_cut_owed = True
         os.close(file.descriptor)
-
-
-@frozen
-class _Written:
-    """A request as a file holds it.
-
-    Attributes:
-        at: Its place in the order of writing.
-        first: That of the first one that was written with it.
-        end: The byte after it.
-        session_n: Its number among the requests of its session.
-        sealed: Its ``numbers`` are its own, and name the session alone.
-    """
-
-    at: int
-    first: int
-    end: int
-    session_n: int
-    sealed: SealedRequest
-
-    @classmethod
-    def of(cls, found: Framed) -> _Written:
-        """What :func:`_text` wrote: the frame's checksum says that it is unchanged."""
-        text, values = found.payload.decode(), list[Any]()
-        if text[:1] == "[":  # as builds before ADR 84 wrote it
-            form: Any = json.loads(text)
-            first, uid, n, version, digest, type_, decision_id, size, before, after, values = form
-        else:
-            about, before, after, said = text.split("\n")
-            numbers, digest, decision_id, uid, quoted = about.split(" ", 4)
-            first, n, version, size = map(int, numbers.split(","))
-            type_, values = json.loads(quoted), json.loads(said)
-        sealed = SealedRequest(
-            numbers=SessionNumbers(uid),
-            common=(version, digest, type_),
-            decision_id=decision_id,
-            before=before,
-            after=after,
-            values=[(path, bytes.fromhex(salt), value) for path, salt, value in values],
-            size=size,
-            beside=sum([value_bytes(path, value) for path, _, value in values]),
-        )
-        return cls(at=found.n, first=first, end=found.end, session_n=n, sealed=sealed)
-
-
-@frozen
-class _Read:
-    """What a file of a former life holds.
-
-    Attributes:
-        origin: Empty where not even that can be read.
-        cuts: Of files before it: their names, and how many bytes of each count.
-        in_rows: All requests up to this one in the order of writing are in rows.
-    """
-
-    name: str
-    origin: str
-    cuts: list[Any]
-    in_rows: int
-    requests: list[_Written]
-    is_damaged: bool
-
-    @classmethod
-    def of(cls, path: Path) -> _Read:
-        """Read it.  Raises OSError."""
-        data = path.read_bytes()
-        found = list(frames(data))
-        # Bytes at the end that are no whole request were never acknowledged.
-        while found and not isinstance(found[-1], Framed):
-            found.pop()
-        whole = [one for one in found if isinstance(one, Framed)]
-        notes = [json.loads(one.payload) for one in whole if not one.n]
-        return cls(
-            name=path.name,
-            origin=notes[0]["origin"] if notes and "origin" in notes[0] else "",
-            cuts=[cut for note in notes for cut in note.get("cuts", ())],
-            in_rows=max((note.get("in_rows", 0) for note in notes), default=0),
-            requests=[_Written.of(one) for one in whole if one.n],
-            is_damaged=any(
-                isinstance(one, Damaged) and b"\0" not in data[one.begin + HEAD_BYTES : one.end]
-                for one in found
-            ),
-        )
-
-
-def _acknowledged(requests: list[_Written], after: int) -> list[_Written]:
-    """Without those that follow a gap in the last write: it never returned, so none of it passed.
-
-    A power cut leaves any part of what was not synced.
-
-    Args:
-        after: All up to this one are in rows.
-    """
-    first = max((one.first for one in requests), default=0)
-    due, kept = max(first, after + 1), list[_Written]()
-    for one in requests:
-        if one.first == first:
-            if one.at != due:
-                break
-            due += 1
-        kept.append(one)
-    return kept
-
-
-def _text(one: SealedRequest, n: int, first: int) -> str:
-    """Its parts in lines: canonical JSON has no line break in it.
-
-    Within a list each part would be written as a JSON text, for each request.
-    """
-    version, digest, type_ = one.common
-    values = ",".join([f"[{salted_text(*value)}]" for value in one.values])
-    return (
-        f"{first},{n},{version},{one.size} {digest} {one.decision_id} {one.numbers.session_uid} "
-        f"{_quoted(type_)}\n{one.before}\n{one.after}\n[{values}]"
-    )
-
-
-_quoted = lru_cache(256)(write_plain)
-"""Types of resources are few."""
-
-
-def _json(form: Any) -> bytes:
-    return write_plain(form).encode()
 
 
 def _is_removed(path: Path) -> bool:

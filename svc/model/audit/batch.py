@@ -22,7 +22,7 @@ from attrs import field, frozen
 
 from svc.errors import Malformed
 from svc.model.audit.entry_tree import RequestPlace, entries_root, entry_leaves
-from svc.model.audit.hidden import hash_of_value, hidden_at, salted_text
+from svc.model.audit.hidden import hash_of_value, hidden_at
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.plain_json import read_items, write_plain
 from svc.model.canonical import Json
@@ -120,7 +120,7 @@ class RequestValue:
 
     @classmethod
     def of(cls, form: Any) -> RequestValue:
-        """The value that :func:`value_text` wrote.  Raises Malformed."""
+        """The value of which a list says the members in order.  Raises Malformed."""
         if type(form) is not list or len(form) != 4:
             raise Malformed("request batch: a personal value is malformed")
         index, path, salt, value = form
@@ -164,11 +164,6 @@ class RequestBatch:
     def leaves(self) -> list[bytes]:
         """Of the inner tree."""
         return entry_leaves(self.place, self.texts)
-
-
-def value_text(index: int, path: str, salt: bytes, value: str) -> str:
-    """A :class:`RequestValue` as canonical JSON."""
-    return f"[{index},{salted_text(path, salt, value)}]"
 
 
 # -- hashes

@@ -25,8 +25,13 @@ def value_hash(path: str, salt: bytes, value: str) -> str:
 
 def hashed_of(path: str, value: str) -> bytes:
     """What is hashed of a personal value after the salt: the same for each that hides it."""
+    return hashed_path(path) + value.encode("utf-8")
+
+
+def hashed_path(path: str) -> bytes:
+    """How that begins, whatever the value is."""
     where = path.encode()
-    return len(where).to_bytes(2, "big") + where + value.encode("utf-8")
+    return len(where).to_bytes(2, "big") + where
 
 
 def salted_hash(salt: bytes, hashed: bytes) -> str:
@@ -39,9 +44,13 @@ def salted_text(path: str, salt: bytes, value: str) -> str:
     return f'{quoted(path)},"{salt.hex()}",{quoted(value)}'
 
 
-def value_bytes(path: str, value: str) -> int:
-    """How many bytes it takes beside a batch, a little more than less."""
-    text = path + quoted(value)
+def said_bytes(path: str, said: str) -> int:
+    """How many bytes a value takes beside a batch, a little more than less.
+
+    Args:
+        said: What :func:`salted_text` writes of it.
+    """
+    text = path + said
     return (len(text) if text.isascii() else len(text.encode())) + _AROUND
 
 

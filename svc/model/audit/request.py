@@ -73,9 +73,6 @@ class RepeatedRequest(Generic[_First]):
     frames: bytes | None = None
 
 
-HiddenValue = tuple[str, bytes, str]
-"""Where the hash of a personal value stands, its salt, and the value as canonical JSON."""
-
 
 @define
 class SealedRequest:
@@ -88,7 +85,8 @@ class SealedRequest:
             header says.
         before: The canonical text of its members up to the place in the batch.
         after: And from there on.
-        values: What it hides, in order of the paths.
+        values: What it hides, in order of the paths: of each where its hash stands, its salt and
+            the value as canonical JSON, as members of a JSON list (``salted_text``).
         size: Bytes that it takes, a little more than less.
         beside: How many of these its hidden values take, which stand beside the entry.
     """
@@ -98,7 +96,7 @@ class SealedRequest:
     decision_id: str
     before: str
     after: str
-    values: Sequence[HiddenValue] = field(repr=False)
+    values: Sequence[str] = field(repr=False)
     size: int
     beside: int
 

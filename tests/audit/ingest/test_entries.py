@@ -13,11 +13,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.ingest.entries import JudgedEntry, KnownEntries
 from svc.audit.ingest.facts import fact_forms
 from svc.audit.ingest.requests import BatchChecks, CheckedBatch, GatedKind
-from svc.audit.spool.entry_forms import seal_request
+from svc.audit.spool.entry.forms import seal_request
 from svc.errors import Malformed
 from svc.model.audit.batch import ENTRIES, read_batch
 from svc.model.audit.decision_ids import least_id
-from svc.model.audit.hidden import value_hash
+from svc.model.audit.hidden import salted_text, value_hash
 from svc.model.audit.request import SealedRequest, SessionNumbers
 from svc.model.audit.spool import SpoolRow
 from svc.model.policy.access import AccessRequest, EntityUid
@@ -114,10 +114,15 @@ def with_now(request: SealedRequest, at: int, text: str) -> SealedRequest:
 
 def with_address(request: SealedRequest, text: str) -> SealedRequest:
     """The request with another hidden value, as no honest Proxy writes it."""
-    path, salt, told = next(one for one in request.values if one[0].endswith("client_address"))
-    values = [(path, salt, text) if one[0] == path else one for one in request.values]
-    old, new = value_hash(path, salt, told), value_hash(path, salt, text)
-    return evolve(request, before=request.before.replace(old, new, 1), values=values)
+    values, before = list[str](), request.before
+    for one in request.values:
+        path, digits, told = json.loads(f"[{one}]")
+        salt = bytes.fromhex(digits)
+        if path.endswith("client_address"):
+            before = before.replace(value_hash(path, salt, told), value_hash(path, salt, text), 1)
+            told = text
+        values.append(salted_text(path, salt, told))
+    return evolve(request, before=before, values=values)
 
 
 JSON_TEXTS = st.recursive(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from attrs import astuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -12,8 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.ingest.entries import JudgedEntry
 from svc.audit.ingest.values import check_each_value, check_values
 from svc.errors import Malformed
-from svc.model.audit.batch import RequestValue, value_text
-from svc.model.audit.hidden import value_hash
+from svc.model.audit.batch import RequestValue
+from svc.model.audit.hidden import salted_text, value_hash
 from tests.support.examples import examples
 
 PATHS = st.sampled_from(["request.context.a", "request.context.b.c", "request.context.d"])
@@ -56,7 +55,8 @@ def batch(entries: Sequence[dict[str, str]]) -> tuple[list[JudgedEntry], list[Re
 
 def written(values: Sequence[RequestValue]) -> str:
     """Their text."""
-    return f"[{','.join([value_text(*astuple(one)) for one in values])}]"
+    texts = [f"[{one.index},{salted_text(one.path, one.salt, one.value)}]" for one in values]
+    return f"[{','.join(texts)}]"
 
 
 def said(check: Callable[[str, Sequence[JudgedEntry]], None], *what: object) -> str:

@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 
 from svc.audit.log.record import Sealer, Unrecordable
 from svc.audit.spool.disk import SpoolFiles
+from svc.audit.spool.entries import SpoolEntry
 from svc.audit.spool.rows import RowMaker
 from svc.audit.spool.spool import AHEAD_SECS, BATCH, BUFFERED_SECS, MAX_WAITING, Spool
 from svc.errors import SpoolFull, SvcError
@@ -187,7 +188,7 @@ class DurableTests(RequestCase):
         self.assertIsInstance(self.failureResultOf(self.ask()).value, SpoolFull)
         self.assertNoResult(self.ask(holder="e" * 26))
         self.made()
-        waiting: Any = (None, None)
+        waiting = SpoolEntry(record("r"))
         self.sink._waiting.extend([waiting] * MAX_WAITING)
         self.assertIsInstance(self.failureResultOf(self.ask(holder="f" * 26)).value, SpoolFull)
 

@@ -95,7 +95,7 @@ class LifeTests(LifeCase):
         [one] = self.taken(1)
         self.spool.maker.seal([one])
         sealed, (version, digest, type_) = one.sealed, one.sealed.common
-        values = [[path, salt.hex(), value] for path, salt, value in sealed.values]
+        values = [json.loads(f"[{one}]") for one in sealed.values]
         form = [1, sealed.numbers.session_uid, 1, version, digest, type_, sealed.decision_id]
         form += [sealed.size, sealed.before, sealed.after, values]
         head = json.dumps({"origin": self.spool.maker.origin, "cuts": []})

@@ -15,7 +15,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.log.record import Unrecordable
 from svc.audit.spool.batches import OpenBatch
-from svc.audit.spool.entry_forms import form_of, seal_request
+from svc.audit.spool.entry.facts import FactTexts
+from svc.audit.spool.entry.forms import form_of, seal_request
 from svc.errors import Malformed
 from svc.model.audit import batch as batches
 from svc.model.audit.batch import (
@@ -182,18 +183,19 @@ class BatchTests(SynchronousTestCase):
         again = RepeatedRequest(made, made.decision_id, made.time)
         first, second = (seal_request(again, os.urandom, FACTS) for _ in range(2))
         self.assertNotEqual(first.before, second.before)
-        self.assertNotEqual(first.values[0][1], second.values[0][1])
+        self.assertNotEqual(first.values, second.values)
         for one in (first, second):
-            hashed = value_hash(*one.values[0])
+            path, salt, value = json.loads(f"[{one.values[0]}]")
+            hashed = value_hash(path, bytes.fromhex(salt), value)
             self.assertIn(f'{{"personal":"{hashed}"}}', one.before)
 
     def test_forms_go_with_their_decisions(self) -> None:
         """The form of a decision is kept with it alone, for whatever is decided by it."""
         made = request(SessionNumbers("1" * 32))
-        form = form_of(made, FACTS)
+        form = form_of(made, FactTexts(FACTS))
         self.assertIs(made.form, form)
         again = RepeatedRequest(made, made.decision_id, made.time)
-        self.assertIs(form_of(again, FACTS), form)
+        self.assertIs(form_of(again, FactTexts(FACTS)), form)
         self.assertIsNone(evolve(made, decision="deny").form)
 
     def test_what_is_of_one_alone(self) -> None:
@@ -204,7 +206,7 @@ class BatchTests(SynchronousTestCase):
                 evolve(made, decision_id=id, time=at),
                 RepeatedRequest(made, id, at),
             ):
-                self.assertRaises(Unrecordable, form_of, one, FACTS)
+                self.assertRaises(Unrecordable, form_of, one, FactTexts(FACTS))
 
     def test_levels_of_a_value(self) -> None:
         """A personal value has no more levels than a fact may have, wherever it is read."""

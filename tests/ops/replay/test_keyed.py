@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.spool.batches import OpenBatch
-from svc.audit.spool.entry_forms import seal_request
+from svc.audit.spool.entry.forms import seal_request
 from svc.errors import Malformed
 from svc.model.audit.batch import ENTRIES, VALUES, RequestBatch, read_batch, without
 from svc.model.audit.entry_tree import RequestPlace, entries_root, entry_leaves

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from attrs import define, field
+from attrs import define
 
 from svc.audit.log.entries import DECISIONS, MAX_POLICIES
-from svc.audit.log.record import MAX_TEXT, PERSONAL, Unrecordable, is_storable, tidy
+from svc.audit.log.record import Unrecordable, tidy
+from svc.audit.spool.entry.facts import FactTexts
+from svc.audit.spool.entry.odd_facts import FACTS, is_short, written_alone
 from svc.errors import Malformed
 from svc.model.audit.batch import (
     MAX_ENTRY_BYTES,
@@ -17,19 +19,17 @@ from svc.model.audit.batch import (
     RequestHeader,
 )
 from svc.model.audit.events import REQUEST_DECISION
-from svc.model.audit.hidden import hashed_of, salted_hash, value_bytes
+from svc.model.audit.hidden import said_bytes, salted_hash
 from svc.model.audit.plain_json import quoted, write_plain
 from svc.model.audit.record import END_OF_TIME, rfc3339
 from svc.model.audit.request import (
-    HiddenValue,
     RepeatedRequest,
     RequestRecord,
     SealedRequest,
     SessionNumbers,
 )
-from svc.model.canonical import Json, encode
+from svc.model.canonical import encode
 from svc.model.ids import Entropy, is_random_id
-from svc.model.policy.access import context_form
 from svc.model.policy.terms import AttributeTerm
 
 _MAX_VALUES = 32
@@ -42,67 +42,9 @@ _OWN = 192
 
 Recorded = RequestRecord | RepeatedRequest[Any]
 
-_Hidden = tuple[str, str, bytes, str]
-"""A personal value of a form: path and text, what of it is hashed with each record's salt, and the
-text behind its hash."""
-
-
-@define
-class _Text:
-    """The text of an entry as it is written.
-
-    Attributes:
-        pieces: Each ends where a hash is to stand.
-        end: What follows the last of them.
-        hidden: Path and text of the values that are hashed.
-    """
-
-    pieces: list[str] = field(factory=list)
-    end: str = ""
-    hidden: list[tuple[str, str]] = field(factory=list)
-
-    @property
-    def is_short(self) -> bool:
-        """Whether no text in it can be too long to be kept, or hold NUL."""
-        parts = [*self.pieces, self.end, *[value for _, value in self.hidden]]
-        return sum(map(len, parts)) <= MAX_TEXT and not any("\\u0000" in one for one in parts)
-
-    def add(self, path: str, values: Mapping[str, Any], facts: Mapping[str, AttributeTerm]) -> None:
-        """Write facts, as ``context_form`` gave them; those that are personal are hidden.
-
-        What it gave are texts, numbers, flags, lists of texts, and records.
-
-        Raises:
-            Malformed: one is not classified.
-        """
-        mark, end = "{", self.end
-        for name, value in values.items():
-            term = facts.get(name)
-            if term is None:
-                raise Malformed(f"{path}.{name} is not classified")
-            end += f"{mark}{_quoted(name)}:"
-            mark = ","
-            kind = type(value)
-            if term.classified != "public":
-                self.pieces.append(f'{end}{{"{PERSONAL}":"')
-                end = '"}'
-                said = quoted(value) if kind is str else encode(value).decode()
-                self.hidden.append((f"{path}.{name}", said))
-            elif kind is str:
-                end += quoted(value)
-            elif kind is int:
-                end += str(value)
-            elif kind is list:
-                end += f"[{','.join(map(quoted, value))}]"
-            elif kind is not dict:
-                end += write_plain(value)
-            elif term.members is not None:
-                self.end = end
-                self.add(f"{path}.{name}", value, term.members)
-                end = self.end
-            else:
-                raise Malformed(f"{path}.{name} contains a record that is not classified")
-        self.end = end + "}" if values else end + "{}"
+_Hidden = tuple[str, bytes, str, str]
+"""A personal value of a form: the text behind its hash, what of it is hashed with each record's
+salt, and what stands before and behind that salt beside the entry."""
 
 
 @define(eq=False)
@@ -119,21 +61,21 @@ class EntryForm:
         hidden: In the order of their hashes.
         size: Bytes of the entry, a little more than less.
         beside: Bytes of what is beside it, likewise.
-        is_ordered: Whether its hidden values are in the order of their paths.
+        order: The places of its hidden values, where these are not in the order of their paths.
     """
 
     numbers: SessionNumbers
     common: tuple[int, str, str]
     first: str
-    hidden: tuple[_Hidden, ...]
+    hidden: Sequence[_Hidden]
     policies: str
     reason: str
     size: int
     beside: int
-    is_ordered: bool
+    order: Sequence[int] | None
 
     @classmethod
-    def of(cls, record: RequestRecord, facts: Mapping[str, AttributeTerm]) -> EntryForm:
+    def of(cls, record: RequestRecord, facts: FactTexts) -> EntryForm:
         """The form of a record.
 
         Raises:
@@ -144,33 +86,36 @@ class EntryForm:
             raise Malformed("it is no decision")
         if len(record.policies) > MAX_POLICIES:
             raise Malformed(f"more than {MAX_POLICIES} policies decided it")
-        common = record.policy_version, record.entities_digest, record.request.resource.type
+        request = record.request
+        common = record.policy_version, record.entities_digest, request.resource.type
         _check_header(record.numbers.session_uid, *common)
-        text = _written(record, facts)
-        text.end += f',"decision":{_quoted(record.decision)},"decision_id":"'
-        first, *behind = (*text.pieces, text.end)
+        begin = _beginning(request.request_kind, request.action)
+        written = facts.write(begin, request.context)
+        if written is None or not is_short(*written):
+            written = written_alone(begin, record, facts.facts)
+        texts, end, values = written
+        texts.append(f'{end},"decision":{_quoted(record.decision)},"decision_id":"')
         policies = _policies_text(record.policies)
         reason = f',"reason":{_quoted(_tidied(record.reason))}' if record.reason else ""
-        paths = [path for path, _ in text.hidden]
-        size = _bytes_of(first, *behind, policies, reason) + _HASH * len(paths) + _AROUND + _OWN
-        beside = sum([value_bytes(path, value) for path, value in text.hidden])
-        if max(size, beside) > MAX_ENTRY_BYTES or len(paths) > _MAX_VALUES:
+        size = _bytes_of(*texts, policies, reason) + _HASH * len(values) + _AROUND + _OWN
+        hidden: list[_Hidden] = []
+        beside = at = 0
+        for path, value, hashed in values:
+            said, at = quoted(value), at + 1
+            beside += said_bytes(path, said)
+            hidden.append((texts[at], hashed, f'{quoted(path)},"', f'",{said}'))
+        if max(size, beside) > MAX_ENTRY_BYTES or len(values) > _MAX_VALUES:
             raise Malformed("it is too large")
         return cls(
             numbers=record.numbers,
             common=common,
-            first=first,
-            hidden=tuple(
-                [
-                    (path, value, hashed_of(path, value), after)
-                    for (path, value), after in zip(text.hidden, behind, strict=True)
-                ]
-            ),
+            first=texts[0],
+            hidden=hidden,
             policies=policies,
             reason=reason,
             size=size,
             beside=beside,
-            is_ordered=paths == sorted(paths),
+            order=_order([path for path, _, _ in values]) if len(values) > 1 else None,
         )
 
     def check_own(self, record: Recorded) -> None:
@@ -186,13 +131,14 @@ class EntryForm:
 
     def sealed(self, record: Recorded, entropy: Entropy) -> SealedRequest:
         """The entry of a record of this decision, once :meth:`check_own` found it good."""
-        values, before = list[HiddenValue](), self.first
-        for path, value, hashed, behind in self.hidden:
+        values: list[str] = []
+        before = self.first
+        for behind, hashed, path, value in self.hidden:
             salt = entropy(SALT_BYTES)
-            values.append((path, salt, value))
+            values.append(path + salt.hex() + value)
             before += salted_hash(salt, hashed) + behind
-        if not self.is_ordered:
-            values.sort()
+        if self.order is not None:
+            values = [values[at] for at in self.order]
         id, place, frames = record.decision_id, record.range, record.frames
         said = id if frames is None else f'{id}","frames":"{frames.hex()}'
         where = "" if place is None else f',"range":[{place[0]},{place[1]}]'
@@ -208,14 +154,14 @@ class EntryForm:
         )
 
 
-def form_of(record: Recorded, facts: Mapping[str, AttributeTerm]) -> EntryForm:
+def form_of(record: Recorded, texts: FactTexts) -> EntryForm:
     """The form of a decided request, which can be sealed at any time.
 
     It is kept with the decision, and goes with it: what is personal in it does not outlive the
     session.
 
     Args:
-        facts: The context facts of the vocabulary, by name; always the same.
+        texts: Of the facts of the vocabulary; always the same.
 
     Raises:
         Unrecordable: a fact is not classified, an allowed request cannot be kept exactly, or it is
@@ -225,7 +171,7 @@ def form_of(record: Recorded, facts: Mapping[str, AttributeTerm]) -> EntryForm:
         first = record.first if isinstance(record, RepeatedRequest) else record
         form = first.form
         if type(form) is not EntryForm:
-            form = first.form = EntryForm.of(first, facts)
+            form = first.form = EntryForm.of(first, texts)
         form.check_own(record)
         return form
     except Malformed as refused:
@@ -236,7 +182,7 @@ def seal_request(
     record: Recorded, entropy: Entropy, facts: Mapping[str, AttributeTerm]
 ) -> SealedRequest:
     """The entry of one request, but for its place.  Raises Unrecordable."""
-    return form_of(record, facts).sealed(record, entropy)
+    return form_of(record, FactTexts(facts)).sealed(record, entropy)
 
 
 def _bytes_of(*texts: str) -> int:
@@ -245,37 +191,16 @@ def _bytes_of(*texts: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _written(record: RequestRecord, facts: Mapping[str, AttributeTerm]) -> _Text:
-    """The entry of a record up to its decision: with the facts as replay wants them.
+def _order(paths: Sequence[str]) -> Sequence[int] | None:
+    """The places of *paths* in their order, where that is another one."""
+    ordered = sorted(paths)
+    return None if ordered == paths else [paths.index(path) for path in ordered]
 
-    Without them, where they cannot be kept so.
 
-    Raises:
-        Malformed: a fact is not classified; or it was allowed, and cannot be kept exactly.
-    """
-    request = record.request
-    begin = (
-        f'{{"action":{_quoted(request.request_kind)}'
-        f',"cedar_action":{_quoted(_tidied(request.action))}'
-    )
-    try:
-        form: dict[str, Json] | None = context_form(request.context)
-    except Malformed:
-        form = None
-    if form is not None:
-        text = _Text(end=f'{begin},"context":')
-        try:
-            text.add("request.context", form, facts)
-            is_kept = text.is_short or is_storable(form)
-        except Malformed:
-            if is_storable(form):
-                raise
-            is_kept = False
-        if is_kept:
-            return text
-    if record.decision == "allow":
-        raise Malformed("an allowed request cannot be recorded exactly")
-    return _Text(end=begin)
+@lru_cache(1024)
+def _beginning(request_kind: str, action: str) -> str:
+    """Of an entry, up to its facts; actions are few."""
+    return f'{{"action":{_quoted(request_kind)},"cedar_action":{_quoted(_tidied(action))}{FACTS}'
 
 
 @lru_cache(4096)
