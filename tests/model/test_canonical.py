@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from types import MappingProxyType
 
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
-from svc.model.canonical import MAX_DEPTH, MAX_INTEGER, Json, decode, encode
+from svc.model.canonical import MAX_DEPTH, MAX_INTEGER, Json, decode, encode, is_shallow
+from tests.support.examples import examples
 from tests.support.proof import proves
 
 KEYS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=8)
@@ -36,6 +38,14 @@ def shuffled(value: Json, chance: random.Random) -> Json:
     return value
 
 
+def levels(value: Json) -> int:
+    """How many objects and lists are within one another at most."""
+    if not isinstance(value, (dict, list)):
+        return 0
+    within = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(levels, within), default=0)
+
+
 class CanonicalTests(SynchronousTestCase):
     """One value has one text."""
 
@@ -56,6 +66,29 @@ class CanonicalTests(SynchronousTestCase):
     def test_any_mapping(self, value: dict[str, Json]) -> None:
         """A read-only view of an object has the bytes of the object."""
         self.assertEqual(encode(MappingProxyType(value)), encode(value))
+
+    @given(st.data())
+    @settings(max_examples=examples(300), deadline=None)
+    def test_any_number(self, data: st.DataObject) -> None:
+        """A number is read if it is within 2^53, whatever digits stand beside it and around it."""
+        number = data.draw(
+            st.integers(-(10**19), 10**19)
+            | st.integers(0, 99).map(lambda more: MAX_INTEGER - 50 + more)
+            | st.integers(0, 99).map(lambda more: 50 - MAX_INTEGER - more)
+        )
+        beside = data.draw(st.text("0123456789:,[ -", max_size=20))
+        around = data.draw(st.sampled_from(["{}", "[{}]", "[7,{}]", '{{"a":{}}}', '{{"":[{}]}}']))
+        text = f'["{beside}",{around.format(number)}]'.encode()
+        if abs(number) > MAX_INTEGER:
+            self.assertRaises(Malformed, decode, text)
+        else:
+            self.assertEqual(decode(text), json.loads(text))
+
+    @given(VALUES, st.integers(0, 6))
+    @settings(deadline=None)
+    def test_levels(self, value: Json, most: int) -> None:
+        """A value is shallow if none of its parts has more values around it."""
+        self.assertEqual(is_shallow(value, most), levels(value) <= most)
 
     @given(st.binary(max_size=60))
     @settings(deadline=None)

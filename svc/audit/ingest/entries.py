@@ -109,7 +109,9 @@ class EntryPattern:
         is_allowed, is_approved, has_range = self.is_allowed, self.is_approved, self.has_range
         hidden, is_one = len(paths), len(paths) < 2
         frames_at = hidden + 1 if self.has_frames else 0
-        entries, written, after = list[JudgedEntry](), list[str](), at
+        entries: list[JudgedEntry] = []
+        written: list[str] = []
+        after = at
         while (found := match(text, at)) is not None:
             end, said = found.end(), found.groups()
             session = int(said[-3])

@@ -147,7 +147,8 @@ class BatchChecks:
     ) -> tuple[list[JudgedEntry], list[str]]:
         """The entries in *text*, each good by itself, and how each is written."""
         digits, at = origin_digits(claims.place.origin), 1
-        entries, written = list[JudgedEntry](), list[str]()
+        entries: list[JudgedEntry] = []
+        written: list[str] = []
         while text[:1] == "[":
             run, texts, end = self.forms.read(text, at, claims.count - len(entries), of_header)
             try:

@@ -11,13 +11,16 @@ from collections.abc import Sequence
 
 from svc.audit.ingest.entries import JudgedEntry
 from svc.errors import Malformed
-from svc.model.audit.batch import MAX_TEXT_BYTES, RequestValue, listed
+from svc.model.audit.batch import MAX_ENTRIES, MAX_TEXT_BYTES, RequestValue, listed
 from svc.model.audit.hidden import hash_of_value, hashed_value, salted_hash
 
 _VALUE_TEXT = re.compile(
-    r'\[(0|[1-9][0-9]{0,14}),"([A-Za-z0-9_.]{1,256})","([0-9a-f]{32})","((?:[ !#-\[\]-~]|\\")*+)"\]'
+    r'(\[(0|[1-9][0-9]{0,14}),"([A-Za-z0-9_.]{1,256})","([0-9a-f]{32})","'
+    r'((?:[ !#-\[\]-~]|\\")*+)"\])'
 )
 """A personal value of printable ASCII, in which only quotes are escaped."""
+
+_PLACES = tuple(map(str, range(MAX_ENTRIES)))
 
 
 def check_values(text: str, entries: Sequence[JudgedEntry]) -> None:
@@ -32,26 +35,31 @@ def check_values(text: str, entries: Sequence[JudgedEntry]) -> None:
 
 def _are_hidden(text: str, entries: Sequence[JudgedEntry]) -> bool:
     """Whether the values are those, and written as nearly all are; it says yes or nothing."""
+    found = _VALUE_TEXT.findall(text)
+    if f"[{','.join([one[0] for one in found])}]" != text:
+        return False
     due = [
-        (index, path, hashed)
-        for index, entry in enumerate(entries)
+        (at, path, hashed)
+        for at, entry in zip(_PLACES, entries, strict=False)
         for path, hashed in zip(entry.paths, entry.hidden, strict=True)
     ]
-    found = _VALUE_TEXT.findall(text)
     if len(found) != len(due):
         return False
-    known, written = dict[tuple[str, str], bytes](), list[str]()
+    known: dict[tuple[str, str], bytes] = {}
     try:
-        for (_, path, salt, value), (index, due_path, due_hash) in zip(found, due, strict=True):
+        for (_, at, path, salt, value), (due_at, due_path, due_hash) in zip(
+            found, due, strict=True
+        ):
             hashed = known.get((path, value))
             if hashed is None:
                 hashed = known[path, value] = hashed_value(path, value.replace('\\"', '"'))
-            if path != due_path or salted_hash(bytes.fromhex(salt), hashed) != due_hash:
+            if at != due_at or path != due_path:
                 return False
-            written.append(f'[{index},"{path}","{salt}","{value}"]')
+            if salted_hash(bytes.fromhex(salt), hashed) != due_hash:
+                return False
     except Malformed:
         return False
-    return f"[{','.join(written)}]" == text
+    return True
 
 
 def check_each_value(text: str, entries: Sequence[JudgedEntry]) -> None:

@@ -73,7 +73,6 @@ class RepeatedRequest(Generic[_First]):
     frames: bytes | None = None
 
 
-
 @define
 class SealedRequest:
     """A request as it will stand in a batch, but for its place there.
