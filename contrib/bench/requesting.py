@@ -1,7 +1,8 @@
 """Records of requests: appended durably by a Proxy, and drained by the leader, in batches.
 
 A hundred sessions each wait until their request is on the disk before they ask for the next.  They
-ask for something new each time, or for the same, whose decision a gate remembers.  The
+ask for something new each time, or for the same, whose decision a gate remembers.  What they ask
+was made before: that is what is decided, and here it is only recorded.  The
 peer records the same requests one by one, each with a signature and a row of its own, as a Proxy
 did before it had batches; drained rows are compared with the same bytes appended by the leader.
 """
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,8 +22,6 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import react
-from twisted.internet.threads import deferToThreadPool
-from twisted.python.threadpool import ThreadPool
 
 from contrib.bench.appends import durable_server
 from contrib.bench.rows import Goal, Row, more_is_better
@@ -41,6 +40,8 @@ from svc.model.policy.requests import context_at
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.policy.vocabulary import vocabulary
+from svc.runtime.heap import settle_heap
+from svc.runtime.threads import SerialThread
 
 SESSIONS = 100
 FACTS = {fact.name: fact for fact in vocabulary().terms.facts}
@@ -48,6 +49,9 @@ _ORIGIN, _PERSON = "p" * 26, "b" * 26
 _SECS = 3.0
 _ROUNDS = 3
 _DRAINED = 40_000
+_ASKED = 4096
+"""Requests that are made before the clock starts: a gate makes them to decide, not to record."""
+
 _GOALS = {"SQLite": Goal(value=30_000), "PostgreSQL": Goal(value=10_000)}
 
 
@@ -101,13 +105,19 @@ def printed(module: str, *words: str) -> str:
     return done.stdout
 
 
-def request(numbers: SessionNumbers, ids: DecisionIds) -> RequestRecord:
-    """A new request that was decided just now."""
+def request(
+    numbers: SessionNumbers, ids: DecisionIds, asked: AccessRequest | None = None
+) -> RequestRecord:
+    """A new request that was decided just now.
+
+    Args:
+        asked: What it asks, where that was made before.
+    """
     at = time.time()
     return RequestRecord(
         numbers=numbers,
         time=at,
-        request=_asked(at),
+        request=_asked(at) if asked is None else asked,
         decision="allow",
         decision_id=ids.next(),
         policies=("dev-uses-tcp",),
@@ -149,20 +159,21 @@ def _single(made: RequestRecord) -> AuditRecord:
 
 
 async def _appended(reactor: Any, path: Path, *, batches: bool, repeated: bool) -> None:
-    thread = ThreadPool(0, 1, "spool")
-    thread.start()
+    thread = SerialThread("spool", reactor.callFromThread)
     salts, drawn = DrawnAhead(os.urandom, SALT_BYTES), DrawnAhead(os.urandom, RANDOM_BYTES)
     key, sealer = Ed25519PrivateKey.generate(), Sealer(salts, FACTS)
     maker = RowMaker(origin=_ORIGIN, key=key, sealer=sealer, now=time.time, entropy=salts)
     spool = Spool(
         files=SpoolFiles(path, maker, SpoolQuota(1 << 34)),
-        in_thread=lambda call: deferToThreadPool(reactor, thread, call),
+        in_thread=thread,
         committed=lambda: None,
         has_room=lambda: None,
         clock=reactor,
     )
     await spool.open()
     ids, done = DecisionIds(_ORIGIN, time.time, drawn), count()
+    asked = cycle([_asked(time.time() + number) for number in range(_ASKED)])
+    settle_heap(reactor).join()  # as a role does when it has started
     begun = time.monotonic()
     write: Callable[[Any], Awaitable[None] | None]
     if batches:
@@ -177,14 +188,14 @@ async def _appended(reactor: Any, path: Path, *, batches: bool, repeated: bool) 
             if repeated:
                 waiting = write(RepeatedRequest(first, ids.next(), time.time()))
             else:
-                waiting = write(request(numbers, ids))
+                waiting = write(request(numbers, ids, next(asked)))
             if waiting is not None:
                 await waiting
             next(done)
 
     await gatherResults([Deferred.fromCoroutine(session()) for _ in range(SESSIONS)])
     took = time.monotonic() - begun
-    thread.stop()
+    await thread.end()
     print(next(done) / took)
 
 
