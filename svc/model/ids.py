@@ -11,6 +11,7 @@ from base64 import b32encode
 from collections import deque
 from collections.abc import Callable
 from hashlib import sha256
+from struct import Struct
 
 from attrs import define, field
 
@@ -41,6 +42,11 @@ class DrawnAhead:
     entropy: Entropy
     size: int
     _pieces: deque[bytes] = field(factory=deque, init=False, repr=False)
+    _pieces_of: Struct = field(init=False, repr=False)
+
+    @_pieces_of.default
+    def _each_of_its_size(self) -> Struct:
+        return Struct(f"{self.size}s" * _AT_ONCE)
 
     def __call__(self, size: int) -> bytes:
         """So many random bytes."""
@@ -49,8 +55,8 @@ class DrawnAhead:
         try:
             return self._pieces.popleft()
         except IndexError:
-            drawn = self.entropy(_AT_ONCE * size)
-            first, *more = [drawn[at : at + size] for at in range(0, len(drawn), size)]
+            first: bytes
+            first, *more = self._pieces_of.unpack(self.entropy(_AT_ONCE * size))
             self._pieces.extend(more)
             return first
 
