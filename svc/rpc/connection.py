@@ -12,7 +12,6 @@ from typing import Any
 
 from h2.errors import ErrorCodes
 from twisted.internet.interfaces import (
-    IDelayedCall,
     IHandshakeListener,
     IPushProducer,
     IReactorTime,
@@ -33,6 +32,7 @@ from svc.rpc.read_hold import ReadHold
 from svc.rpc.status import connection_lost
 from svc.rpc.throttle import ReadThrottle
 from svc.rpc.timeouts import ConnectionTimeouts
+from svc.rpc.timers import NamedTimers
 from svc.runtime.dial_failure import dial_failure
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
@@ -95,7 +95,7 @@ class WireProtocol(Protocol):
         self._is_paused = self._is_holding = self._is_ready = self._is_lost = False
         self._is_flushing = False
         self._before: list[Callable[[], object]] | None = None
-        self._timers: dict[str, IDelayedCall] = {}
+        self._timers = NamedTimers(clock)
         self._slow: ReadThrottle | None = None
 
     @cached_property
@@ -111,7 +111,7 @@ class WireProtocol(Protocol):
 
     @cached_property
     def _timeouts(self) -> ConnectionTimeouts:
-        return ConnectionTimeouts(self, self._after, self._timers)
+        return ConnectionTimeouts(self, self._timers.after, self._timers)
 
     def wire_within(self, limits: WireLimits) -> Connection:
         """HTTP/2 within other limits, for a subclass that meets a peer of which it takes less."""
@@ -126,7 +126,7 @@ class WireProtocol(Protocol):
         if set_no_delay is not None:
             set_no_delay(True)
         waited = min(waited_secs(self.transport), self._handshake_secs / 2)
-        self._after("handshake", self._handshake_secs - waited, self._handshake_late)
+        self._timers.after("handshake", self._handshake_secs - waited, self._handshake_late)
         if ISSLTransport.providedBy(self.transport):
             return
         if self._plaintext:
@@ -168,10 +168,7 @@ class WireProtocol(Protocol):
         while has_begun and self.wire.has_unread and self.end_reason is None:
             self._take(b"")  # It said this before it went.
         self._is_lost = True
-        for timer in self._timers.values():
-            if timer.active():
-                timer.cancel()
-        self._timers.clear()
+        self._timers.stop_all()
         if self._slow is not None:
             self._slow.stop()
         self.lost_because = "" if reason.value is None else dial_failure(reason.value)
@@ -225,7 +222,7 @@ class WireProtocol(Protocol):
         if self._keepalive is None:
             self._keepalive = keepalive
             if self._is_ready and self.end_reason is None:
-                self._after("ping", self._silence(keepalive), self._ping)
+                self._timers.after("ping", self._silence(keepalive), self._ping)
 
     def hold(self, seconds: float) -> None:
         """Read nothing more from the peer for so long, and then a little at a time."""
@@ -250,7 +247,7 @@ class WireProtocol(Protocol):
         self._read_again()
         self.transport.unregisterProducer()
         self.transport.loseConnection()
-        self._after("close", self.close_seconds, self._abort)
+        self._timers.after("close", self.close_seconds, self._abort)
 
     def give_up(self, reason: str) -> None:
         """End the connection, telling the peer that it was asked for too much.  Idempotent."""
@@ -328,7 +325,7 @@ class WireProtocol(Protocol):
         if self.wire.has_unread and self.end_reason is None and not self._is_holding:
             self._is_holding = True
             self._reading.hold("turn")
-            self._after("unread", 0, self._read_on)
+            self._timers.after("unread", 0, self._read_on)
 
     def _read_on(self) -> None:
         """Others had their turn."""
@@ -336,7 +333,7 @@ class WireProtocol(Protocol):
             return
         self._take(b"")
         if self.wire.has_unread:
-            self._after("unread", 0, self._read_on)
+            self._timers.after("unread", 0, self._read_on)
         else:
             self._read_again()
 
@@ -360,7 +357,7 @@ class WireProtocol(Protocol):
         elif isinstance(event, Ready):
             self._ready()
         elif isinstance(event, Ponged):
-            self._cancel("pong")
+            self._timers.stop("pong")
         elif isinstance(event, GoingAway):
             self.going_away(event)
         else:
@@ -368,9 +365,9 @@ class WireProtocol(Protocol):
 
     def _ready(self) -> None:
         self._is_ready = True
-        self._cancel("handshake")
+        self._timers.stop("handshake")
         if self._keepalive is not None:
-            self._after("ping", self._silence(self._keepalive), self._ping)
+            self._timers.after("ping", self._silence(self._keepalive), self._ping)
         self.settled()
 
     def _silence(self, keepalive: Keepalive) -> float:
@@ -391,13 +388,15 @@ class WireProtocol(Protocol):
         else:
             slack, wait = 0.0, left
         if left > slack:
-            self._after("ping", wait, self._ping)
+            self._timers.after("ping", wait, self._ping)
             return
         self.wire.ping(_PING)
         self.schedule()
-        self._after("ping", again, self._ping)
+        self._timers.after("ping", again, self._ping)
         if "pong" not in self._timers:
-            self._after("pong", self._keepalive.timeout, lambda: self.fail("keepalive_failed"))
+            self._timers.after(
+                "pong", self._keepalive.timeout, lambda: self.fail("keepalive_failed")
+            )
 
     def _handshake_late(self) -> None:
         self.fail("handshake_timeout")
@@ -436,15 +435,3 @@ class WireProtocol(Protocol):
         parts = self.wire.pump(_TURN_BUDGET)
         if parts:
             self.transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
-
-    def _after(self, name: str, seconds: float, call: Callable[[], object]) -> None:
-        self._cancel(name)
-        self._timers[name] = self.clock.callLater(seconds, self._due, name, call)
-
-    def _due(self, name: str, call: Callable[[], object]) -> None:
-        self._timers.pop(name, None)
-        call()
-
-    def _cancel(self, name: str) -> None:
-        if (timer := self._timers.pop(name, None)) is not None and timer.active():
-            timer.cancel()

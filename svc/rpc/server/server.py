@@ -116,7 +116,7 @@ class ServerConnection(WireProtocol):
 
     def _look_again(self) -> None:
         self._was_called = False
-        self._after("idle", self.wire.limits.idle_secs, self._look)
+        self._timers.after("idle", self.wire.limits.idle_secs, self._look)
 
     def _look(self) -> None:
         if self._was_called or self.wire.streams:
@@ -152,7 +152,7 @@ class ServerConnection(WireProtocol):
 
     def _leaving(self) -> GracefulShutdown:
         if self._shutdown is None:
-            self._shutdown = GracefulShutdown(self, self._after)
+            self._shutdown = GracefulShutdown(self, self._timers.after)
         return self._shutdown
 
 
