@@ -98,7 +98,14 @@ class IGatedStream(Interface):
         """Pass on the next *size* bytes, all of them held, for this edit of the kind's list."""
 
     def insert(name: str, values: Mapping[str, str]) -> None:
-        """Name an edit that adds something before the next byte, whether or not one ever comes."""
+        """Name an edit that adds something before the next byte, whether or not one ever comes.
+
+        Nothing holds back a gate that inserts: one that does so for each request awaits
+        :meth:`room` before it reads the next.
+        """
+
+    async def room() -> None:
+        """Wait until whoever this leads to takes more; at once where it does, or is gone."""
 
     def close() -> None:
         """Say to the other side that nothing more comes; what has passed still arrives."""

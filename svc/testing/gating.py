@@ -146,6 +146,13 @@ class PlayedSession:
         """Bytes from the person's tool."""
         _send(self.session.requests, self._requests, data)
 
+    def person_reads(self, does: bool) -> None:
+        """Whether the person's tool takes what it is sent; it does from the beginning on."""
+        if does:
+            self.session.answers.resumeProducing()
+        else:
+            self.session.answers.pauseProducing()
+
     def target_says(self, data: bytes) -> None:
         """Bytes from the target."""
         _send(self.session.answers, self._answers, data)

@@ -22,7 +22,7 @@ from tests.system.board import DASHBOARD, NO_SOCKETS, Site, web
 from tests.system.targets import blocks, digest_of
 
 MUCH = 48 * 1024 * 1024
-MOST_RESIDENT = 4 * 1024 * 1024
+MOST_RESIDENT = 16 * 1024 * 1024
 STILL_SECS = 2.0
 STRICT = """
 @id("only-get")

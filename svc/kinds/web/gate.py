@@ -159,6 +159,8 @@ class Exchange:
     async def _next_request(self) -> _Rest | None:
         """What follows the head of the next request, which has passed or was answered here."""
         await self.turns.fewer_than(MOST_OWED)
+        # What is answered here costs the person nothing: one who does not read is not read either.
+        await self.session.answers.room()
         raw = await _head(self.session.requests)
         return None if raw is None else await self._request(raw)
 

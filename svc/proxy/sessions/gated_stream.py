@@ -72,6 +72,7 @@ class GatedStream(Protocol):
         self._is_paused = False
         self._bytes = BytesAwaited()
         self._waiting: BytesAwaited | None = None
+        self._room: list[Deferred[None]] | None = None
 
     @property
     def held(self) -> bytes:
@@ -138,6 +139,13 @@ class GatedStream(Protocol):
         """See IGatedStream."""
         self._say(self.passed, (self._edit(0, name, values),), None, is_said=False)
 
+    async def room(self) -> None:
+        """See IGatedStream."""
+        while self._is_paused and not self._is_moot:
+            waiting: Deferred[None] = Deferred()
+            self._room = [*(self._room or ()), waiting]
+            await waiting
+
     def _edit(self, size: int, name: str, values: Mapping[str, str]) -> Edit:
         # What is longer would end the session at whoever makes the edit.
         short = {word: value[:MAX_VALUE_CHARACTERS] for word, value in values.items()}
@@ -181,6 +189,7 @@ class GatedStream(Protocol):
         self._is_moot = self._ended = True
         self._finish()
         self._wake()
+        self._tell_room()
 
     # -- from the transport
 
@@ -224,6 +233,7 @@ class GatedStream(Protocol):
     def resumeProducing(self) -> None:
         self._is_paused = False
         self._pace()
+        self._tell_room()
 
     def stopProducing(self) -> None:
         """The other side has disconnected; its own transport reports that."""
@@ -315,6 +325,12 @@ class GatedStream(Protocol):
         finally:
             self._waiting = None
         return len(self._held) > before or not self._ended
+
+    def _tell_room(self) -> None:
+        waiting, self._room = self._room, None
+        for one in waiting or ():
+            if not one.called:  # its gate was broken off
+                one.callback(None)
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, None

@@ -90,6 +90,16 @@ class WebTests(KindContract, SynchronousTestCase):
         played = self.played(GET % b"/admin")
         self.assertEqual(played.records[0].reason, "denied")
 
+    def test_a_person_who_does_not_read(self) -> None:
+        """What is answered here waits for its reader: no further request is decided meanwhile."""
+        played = self.played(GET % b"/admin")
+        played.person_reads(False)
+        played.person_says(GET % b"/admin" * 3)
+        self.assertEqual(statuses(played.person_heard), [403, 403])
+        played.person_reads(True)
+        self.assertEqual(statuses(played.person_heard), [403] * 4)
+        self.assertEqual(len(played.records), 4)
+
     def test_decided_once(self) -> None:
         """What is asked again in the same second is decided once, each is recorded, and another
         policy decides it again.

@@ -290,6 +290,20 @@ class StreamTests(SynchronousTestCase):
         stream.resumeProducing()
         self.assertEqual(transport.producerState, "producing")
 
+    def test_room(self) -> None:
+        """A gate that inserts waits for whoever it inserts for, until that one is gone."""
+        stream, _, _ = streaming()
+        self.assertEqual(so_far(stream.room()), [None])
+        stream.pauseProducing()
+        waiting, other = so_far(stream.room()), so_far(stream.room())
+        self.assertEqual((waiting, other), ([], []))
+        stream.resumeProducing()
+        self.assertEqual((waiting, other), ([None], [None]))
+        stream.pauseProducing()
+        gone = so_far(stream.room())
+        stream.give_up()
+        self.assertEqual(gone, [None])
+
 
 class DecideTests(SynchronousTestCase):
     def setUp(self) -> None:
