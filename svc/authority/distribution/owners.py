@@ -74,8 +74,7 @@ class ReceiverRegistry:
             node_id=node_id,
             receiver_key=report.receiver_key,
             sealing_key=report.sealing_key,
-            # Who was withdrawn comes back by an operator's word, and by no credential.
-            state=OwnerState.RETAINED if known is None else known.state,
+            state=_state_of_new(owners.values(), node_id) if known is None else known.state,
             since=self.writer.now(),
             key_set=report.key_set,
         )
@@ -200,6 +199,18 @@ def is_registered(cache: ClusterStateCache, report: ReceiverReport, node_id: str
         known.node_id,
         known.key_set,
     ) == (report.receiver_key, report.sealing_key, node_id, report.key_set)
+
+
+def _state_of_new(owners: Iterable[RootOwner], node_id: str) -> OwnerState:
+    """The state in which a node's new name is entered.
+
+    Who was withdrawn comes back by an operator's word: neither by another credential, nor by
+    another name.
+    """
+    states = {one.state for one in owners if one.node_id == node_id}
+    if not states or OwnerState.RETAINED in states:
+        return OwnerState.RETAINED
+    return OwnerState.WITHDRAWN
 
 
 def _copied(owner: str, other: str) -> SvcError:

@@ -369,6 +369,20 @@ class RegistrationTests(RootCase):
         self.assertEqual(owners["a1"].state, OwnerState.WITHDRAWN)
         self.assertEqual(owners["b1"].state, OwnerState.RETAINED)
 
+    def test_withdrawn_under_a_new_name(self) -> None:
+        """Who was withdrawn does not come back by another name; a readmission is of that name."""
+        self.do(self.ceremony.withdraw("a3", ADMIN))
+        self.rename("a3")
+        owners = self.house.state_cache.state.root_owners
+        self.assertEqual(owners["b3"].state, OwnerState.WITHDRAWN)
+        self.prepare()
+        self.refused(self.owners["b3"].own.acknowledge(ADMIN), "not_an_owner")
+        self.do(self.owners["a1"].own.cancel(ADMIN))
+        self.do(self.ceremony.readmit("b3", ADMIN))
+        owners = self.house.state_cache.state.root_owners
+        states = (owners["a3"].state, owners["b3"].state)
+        self.assertEqual(states, (OwnerState.WITHDRAWN, OwnerState.RETAINED))
+
     def test_another_s_key(self) -> None:
         """Who registers a key has it."""
         report = evolve(self.owners["a1"].report(), owner="a5")
