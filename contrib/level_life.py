@@ -175,7 +175,8 @@ class Life:
         for row in rows["root_epochs"]:
             tx.roots.put_root(DistributionRoot(**{**row, "state": RootState(row["state"])}))
         for row in rows["root_owners"]:
-            tx.roots.put_owner(RootOwner(**{**row, "state": OwnerState(row["state"])}))
+            read = {"state": OwnerState(row["state"]), "is_readmitted": bool(row["is_readmitted"])}
+            tx.roots.put_owner(RootOwner(**{**row, **read}))
         for row in rows["root_acks"]:
             tx.roots.put_share(RootShare(**row))
         for row in rows["rotation_pauses"]:

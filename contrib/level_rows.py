@@ -290,6 +290,7 @@ def root_rows(authority: str) -> dict[str, Sequence[Row]]:
                 "state": "retained",
                 "since": 87.0,
                 "key_set": digest("keys"),
+                "is_readmitted": 0,
             },
         ],
         "root_acks": [

@@ -56,6 +56,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "automatic_distribution": "whether the Authority that answers distributes and takes keys",
         "root_owners": "the Authorities that roots are sealed to, or that were withdrawn",
         "root_owner": "the name of such an Authority",
+        "receiver_key_digest": "SHA-256 of an Authority's receiver key, in hex; null: it has none",
         "owner_state": "whether it is retained, withdrawn, or has no receiver credential",
         "owner_changed_at": "when it came into that state",
         "has_root": "whether the root in force was sealed to it",

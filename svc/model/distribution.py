@@ -73,6 +73,7 @@ class RootOwner:
         sealing_key: The X25519 key that roots are sealed to, raw; likewise.
         since: When it came into this state, in seconds since the epoch of Unix.
         key_set: Digest of the keys that it said it has loaded; decides nothing.
+        is_readmitted: It was withdrawn, and an operator let this credential of it back.
     """
 
     owner: str
@@ -82,6 +83,12 @@ class RootOwner:
     state: OwnerState
     since: float
     key_set: bytes = b""
+    is_readmitted: bool = False
+
+    @property
+    def key_digest(self) -> str:
+        """SHA-256 of the receiver key, in hex; empty: it never had one."""
+        return "" if self.receiver_key is None else receiver_key_digest(self.receiver_key)
 
 
 @frozen
@@ -133,6 +140,11 @@ class RotationPause:
     by: str
     reason: str = ""
     id: str = "rotation"
+
+
+def receiver_key_digest(receiver_key: bytes) -> str:
+    """What an operator tells one receiver credential from another by, in hex."""
+    return sha256(receiver_key).hexdigest()
 
 
 def key_set_digest(certificates: Mapping[str, bytes]) -> bytes:

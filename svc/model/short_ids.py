@@ -13,6 +13,9 @@ LEAST_PREFIX = 4
 LEAST_DECISION = 8
 """The same of a decision's id, of which a log has millions."""
 
+LEAST_KEY_DIGITS = 16
+"""The same of a receiver key's digest: so many that nobody makes a key whose digest begins so."""
+
 DECISION = "decision or session"
 """What a decision is found by, its own id or that of the session that it let open."""
 

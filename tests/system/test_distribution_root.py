@@ -214,7 +214,13 @@ class DistributionRootTests(SynchronousTestCase):
         self.cluster.start(THIRD)
         until("its new credential is registered", lambda: self.entered() > before)
         self.assertEqual(self.owners()[THIRD]["owner_state"], "withdrawn")
-        self.root("readmit", THIRD).checked()
+        digest = self.status(THIRD)["receiver_key_digest"]
+        self.assertEqual(self.owners()[THIRD]["receiver_key_digest"], digest)
+        self.assertEqual(self.root("readmit", THIRD, "--key", digest[:15]).status, 2)
+        other = self.status(FIRST)["receiver_key_digest"]
+        self.refused(self.root("readmit", THIRD, "--key", other), "receiver_differs", digest[:16])
+        told = self.root("readmit", THIRD, "--key", digest[:16]).checked()
+        self.assertIn(f"by the receiver key {digest[:16]} of the node", told.stderr)
         self.assertEqual(self.owners()[THIRD]["owner_state"], "retained")
 
     def entered(self) -> int:

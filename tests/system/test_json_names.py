@@ -38,7 +38,7 @@ ELSEWHERE = {
     **dict.fromkeys(
         (
             f"svc authority keys sync root {word}"
-            for word in ("prepare", "ack", "activate", "cancel", "withdraw")
+            for word in ("prepare", "ack", "activate", "cancel", "withdraw", "readmit")
         ),
         "tests.system.test_distribution_root",
     ),

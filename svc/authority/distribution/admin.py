@@ -21,6 +21,7 @@ from svc.model.distribution import (
     newest,
     of_root,
     pending,
+    receiver_key_digest,
 )
 from svc.proto.gate.v1 import root_pb2 as pb
 
@@ -78,7 +79,7 @@ class RootAdmin:
 
     async def readmit(self, request: pb.ReadmitOwnerRequest, actor: Actor) -> pb.RootStatusResponse:
         """See :meth:`RootCeremony.readmit`."""
-        await self.ceremony.readmit(request.owner, actor)
+        await self.ceremony.readmit(request.owner, request.key_digest, actor)
         return await self._now(actor)
 
     async def _now(self, actor: Actor) -> pb.RootStatusResponse:
@@ -98,6 +99,7 @@ class RootAdmin:
             prepared=None if prepared is None else self._prepared(state, prepared),
             owners=_owners(self.ceremony.cluster, state, members),
             owner=self.own.credential.owner,
+            key_digest=receiver_key_digest(self.own.credential.receiver_key),
             distributed_revision=max(sealed, default=0),
             automatic_distribution=self.is_automatic,
             paused=state.pause is not None,
@@ -146,4 +148,5 @@ def _owners(cluster: str, state: ClusterState, members: list[Member]) -> Iterato
             since=known.since,
             revision=revisions.get(known.key_set, 0),
             has_root=name in has_root,
+            key_digest=known.key_digest,
         )

@@ -9,7 +9,6 @@ is silent has not agreed, and has not left: there is no time in here.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from hashlib import sha256
 from typing import Any
 
 from attrs import define, evolve, field
@@ -18,7 +17,7 @@ from svc.audit.state.key_tables import KEY_SETS, PAUSES, ROOT_OWNERS, ROOT_SHARE
 from svc.authority.distribution.pause import require_rotation
 from svc.authority.state.recorder import node
 from svc.authority.state.writer import StateWriter
-from svc.errors import Denied, Fault, SvcError
+from svc.errors import Denied, Fault, Malformed, SvcError
 from svc.interfaces.store import ITransaction
 from svc.messages.forward import RootWord
 from svc.model.audit.events import (
@@ -29,7 +28,7 @@ from svc.model.audit.events import (
     ROOT_READMIT,
     ROOT_WITHDRAW,
 )
-from svc.model.audit.record import Actor, Event
+from svc.model.audit.record import Actor, Event, rfc3339
 from svc.model.distribution import (
     LEAST_OWNERS,
     ROOT_BYTES,
@@ -49,6 +48,7 @@ from svc.model.distribution import (
     root_digest,
 )
 from svc.model.ids import Entropy
+from svc.model.short_ids import LEAST_KEY_DIGITS
 from svc.model.signing import Purpose
 from svc.model.sodium import NotOpened, seal_to
 
@@ -88,13 +88,18 @@ class RootCeremony:
         """
         await self.writer.change("withdraw an owner", lambda tx: self._withdraw(tx, owner, actor))
 
-    async def readmit(self, owner: str, actor: Actor) -> None:
+    async def readmit(self, owner: str, key: str, actor: Actor) -> None:
         """Seal the next roots to an owner again that was withdrawn, by the credential it has now.
 
+        Args:
+            key: How the digest of the receiver key begins that is meant, in hex; empty: any.
+
         Raises:
-            SvcError: there is no such owner, or it has no receiver credential.
+            SvcError: there is no such owner, it has no receiver credential, or another one.
         """
-        await self.writer.change("readmit an owner", lambda tx: self._readmit(tx, owner, actor))
+        await self.writer.change(
+            "readmit an owner", lambda tx: self._readmit(tx, owner, key.lower(), actor)
+        )
 
     async def take(self, word: RootWord, actor: Actor) -> None:
         """Store an owner's word on the prepared root; once it is durable, return.
@@ -231,7 +236,10 @@ class RootCeremony:
                 state=OwnerState.RETAINED,
                 since=0.0,
             )
-        tx.roots.put_owner(evolve(known, state=OwnerState.WITHDRAWN, since=self.writer.now()))
+        gone = evolve(
+            known, state=OwnerState.WITHDRAWN, since=self.writer.now(), is_readmitted=False
+        )
+        tx.roots.put_owner(gone)
         self.writer.append(
             tx,
             ROOT_WITHDRAW,
@@ -240,10 +248,20 @@ class RootCeremony:
             state=[ROOT_OWNERS.now(tx, name)],
         )
 
-    def _readmit(self, tx: ITransaction, name: str, actor: Actor) -> None:
+    def _readmit(self, tx: ITransaction, name: str, key: str, actor: Actor) -> None:
+        if key and len(key) < LEAST_KEY_DIGITS:
+            raise Malformed(f"key: at least {LEAST_KEY_DIGITS} digits of the digest are needed")
         known = self.writer.rows(tx).every(ROOT_OWNERS).get(name)
         if known is None:
             raise _refused("unknown_owner", f"{name}: no Authority has this name; see {_STATUS}")
+        if known.receiver_key is not None and not known.key_digest.startswith(key):
+            raise _refused(
+                "receiver_differs",
+                f"{name}: the receiver key that is registered has the digest "
+                f"{known.key_digest[:LEAST_KEY_DIGITS]}, of the node {known.node_id} since "
+                f"{rfc3339(known.since)}, and not {key[:LEAST_KEY_DIGITS]}; compare it with what "
+                f"{_STATUS} shows on the host of that Authority",
+            )
         if known.state is OwnerState.RETAINED:
             return
         if known.receiver_key is None:
@@ -251,15 +269,13 @@ class RootCeremony:
                 "receiver_missing",
                 f"{name}: has no receiver credential; start that Authority first",
             )
-        tx.roots.put_owner(evolve(known, state=OwnerState.RETAINED, since=self.writer.now()))
+        back = evolve(known, state=OwnerState.RETAINED, since=self.writer.now(), is_readmitted=True)
+        tx.roots.put_owner(back)
         self.writer.append(
             tx,
             ROOT_READMIT,
             actor,
-            details={
-                "owners": [name],
-                "key_digest": sha256(known.receiver_key).hexdigest(),
-            },
+            details={"owners": [name], "key_digest": known.key_digest},
             state=[ROOT_OWNERS.now(tx, name)],
         )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from hashlib import sha256
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from attrs import define, evolve, field
 from cryptography.hazmat.primitives.asymmetric import ed25519
@@ -41,7 +40,8 @@ class ReceiverRegistry:
         Raises:
             BadSignature: whoever registers it does not have the key.
             SvcError: ``receiver_copied``: another owner has it; ``receiver_replaced``: this owner
-                has another one, which a root is sealed to, or which another node has.
+                has another one, which a root is sealed to, which an operator let back, or which
+                another node has.
         """
         text = registration_text(
             self.cluster, report.owner, report.receiver_key, report.sealing_key
@@ -54,21 +54,16 @@ class ReceiverRegistry:
 
     def _enter(self, tx: ITransaction, report: ReceiverReport, node_id: str) -> None:
         owners = self.writer.rows(tx).every(ROOT_OWNERS)
-        for other in owners.values():
-            if other.receiver_key == report.receiver_key and other.owner != report.owner:
-                raise _copied(report.owner, other.owner)
+        self._require_free(tx, owners, report, node_id)
         known = owners.get(report.owner)
-        if known is not None and known.receiver_key == report.receiver_key:
-            if known.node_id == node_id:
-                # What is loaded is not signed: it decides nothing, and changes at each renewal.
-                tx.roots.put_owner(evolve(known, key_set=report.key_set))
-                return
-        elif (
+        if (
             known is not None
-            and known.state is OwnerState.RETAINED
-            and (known.node_id != node_id or self._has_share(tx, known))
+            and known.receiver_key == report.receiver_key
+            and known.node_id == node_id
         ):
-            raise _replaced(report.owner)
+            # What is loaded is not signed: it decides nothing, and changes at each renewal.
+            tx.roots.put_owner(evolve(known, key_set=report.key_set))
+            return
         entered = RootOwner(
             owner=report.owner,
             node_id=node_id,
@@ -77,6 +72,7 @@ class ReceiverRegistry:
             state=_state_of_new(owners.values(), node_id) if known is None else known.state,
             since=self.writer.now(),
             key_set=report.key_set,
+            is_readmitted=known is not None and known.is_readmitted,
         )
         changed = [entered, *self._renamed(owners.values(), entered)]
         for one in changed:
@@ -88,10 +84,33 @@ class ReceiverRegistry:
             node_id=node_id,
             details={
                 "owners": [one.owner for one in changed],
-                "key_digest": sha256(report.receiver_key).hexdigest(),
+                "key_digest": entered.key_digest,
             },
             state=[ROOT_OWNERS.now(tx, one.owner) for one in changed],
         )
+
+    def _require_free(
+        self,
+        tx: ITransaction,
+        owners: Mapping[str, RootOwner],
+        report: ReceiverReport,
+        node_id: str,
+    ) -> None:
+        """Refuse a credential that is another owner's, or that would replace one that counts."""
+        for other in owners.values():
+            if other.receiver_key == report.receiver_key and other.owner != report.owner:
+                raise _copied(report.owner, other.owner)
+        known = owners.get(report.owner)
+        if known is None:
+            return
+        is_same_node = known.node_id == node_id
+        if known.state is OwnerState.WITHDRAWN:
+            if not is_same_node:
+                raise _name_of_withdrawn(known)
+        elif known.receiver_key != report.receiver_key and (
+            not is_same_node or known.is_readmitted or self._has_share(tx, known)
+        ):
+            raise _replaced(report.owner)
 
     def _has_share(self, tx: ITransaction, owner: RootOwner) -> bool:
         """Whether a root that is prepared or in force is sealed to the credential it has."""
@@ -104,7 +123,7 @@ class ReceiverRegistry:
     def _renamed(self, owners: Iterable[RootOwner], entered: RootOwner) -> list[RootOwner]:
         """What the same Authority registered under the name that it had before."""
         return [
-            evolve(one, state=OwnerState.WITHDRAWN, since=entered.since)
+            evolve(one, state=OwnerState.WITHDRAWN, since=entered.since, is_readmitted=False)
             for one in owners
             if one.node_id == entered.node_id
             and one.owner != entered.owner
@@ -205,12 +224,11 @@ def _state_of_new(owners: Iterable[RootOwner], node_id: str) -> OwnerState:
     """The state in which a node's new name is entered.
 
     Who was withdrawn comes back by an operator's word: neither by another credential, nor by
-    another name.
+    another name.  What was let back so was one credential under one name.
     """
-    states = {one.state for one in owners if one.node_id == node_id}
-    if not states or OwnerState.RETAINED in states:
-        return OwnerState.RETAINED
-    return OwnerState.WITHDRAWN
+    own = [one for one in owners if one.node_id == node_id]
+    kept = [one for one in own if one.state is OwnerState.RETAINED and not one.is_readmitted]
+    return OwnerState.RETAINED if kept or not own else OwnerState.WITHDRAWN
 
 
 def _copied(owner: str, other: str) -> SvcError:
@@ -218,6 +236,15 @@ def _copied(owner: str, other: str) -> SvcError:
         f"receiver.key: the credential of {owner} is registered as that of {other}: it was copied; "
         f"move it away at {owner}, which then makes its own at its next start",
         reason=COPIED,
+        fault=Fault.PRECONDITION,
+    )
+
+
+def _name_of_withdrawn(known: RootOwner) -> SvcError:
+    return SvcError(
+        f"{known.owner} is withdrawn and is the name of the node {known.node_id}: no other node "
+        "registers a receiver credential under it; give this Authority another authority.name",
+        reason=REPLACED,
         fault=Fault.PRECONDITION,
     )
 

@@ -6,6 +6,7 @@ second keeps keys as they are for a while, as during an upgrade.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ import click
 from svc.cli.control import admin
 from svc.cli.groups import Group
 from svc.cli.output import hint, json_option, moment, pairs, print_result, table, with_nulls
+from svc.model.short_ids import LEAST_KEY_DIGITS
 from svc.proto.gate.v1 import root_pb2 as pb
 
 _NOT_REVOKED = (
@@ -20,6 +22,12 @@ _NOT_REVOKED = (
     "audit and control keys), its certificate, and its account at the database; renew those keys, "
     "revoke the node and change that password as well"
 )
+_READMITTED = (
+    "{one.owner} is let back by the receiver key {key} of the node {one.node_id}; on its host, "
+    "svc authority keys sync root status must show the same as its own receiver key: else withdraw "
+    "it again"
+)
+_DIGEST = re.compile(rf"[0-9a-f]{{{LEAST_KEY_DIGITS},64}}")
 _NEXT = "no keys are distributed under a root that {} has; prepare and activate another one"
 
 
@@ -40,7 +48,9 @@ def root_status(context: click.Context, as_json: bool) -> None:
     """Show the root's epoch, the material revision, and what is prepared.
 
     It is answered by every Authority, on the host of each.  REVISION is that of the keys which
-    an Authority said that it has loaded, 0 where they are of none that the leader ever had.
+    an Authority said that it has loaded, 0 where they are of none that the leader ever had.  KEY is
+    how the SHA-256 of the registered receiver key begins, SINCE when the owner came into its STATE
+    or registered that key; `own receiver key` is that of the receiver.key on this host.
     """
     _show(context, "RootStatus", pb.RootStatusRequest(), as_json)
 
@@ -100,14 +110,31 @@ def withdraw(context: click.Context, owner: str, as_json: bool) -> None:
 
 @root.command("readmit")
 @click.argument("owner")
+@click.option(
+    "--key",
+    "key",
+    default="",
+    metavar="DIGEST",
+    help="Readmit it only by this receiver key: `own receiver key` as `keys sync root status` "
+    f"shows it on the host of that Authority, at least {LEAST_KEY_DIGITS} digits.",
+)
 @json_option
 @click.pass_context
-def readmit(context: click.Context, owner: str, as_json: bool) -> None:
+def readmit(context: click.Context, owner: str, key: str, as_json: bool) -> None:
     """Seal the next roots to a withdrawn Authority again, by the credential it has now.
 
-    An Authority that was withdrawn stays so, also with a new receiver.key, until this is said.
+    An Authority that was withdrawn stays so, also with a new receiver.key or another name, until
+    this is said.  Without --key it is whatever credential was registered last; compare it with
+    that of the Authority's host.  Another one needs withdraw and readmit again.
     """
-    _show(context, "ReadmitOwner", pb.ReadmitOwnerRequest(owner=owner), as_json)
+    if key and not _DIGEST.fullmatch(key.lower()):
+        raise click.UsageError(
+            f"--key: must be {LEAST_KEY_DIGITS} to 64 hex digits of the receiver key's digest"
+        )
+    request = pb.ReadmitOwnerRequest(owner=owner, key_digest=key.lower())
+    answer = _show(context, "ReadmitOwner", request, as_json)
+    back = (one for one in answer.owners if one.owner == owner)
+    hint([_READMITTED.format(one=one, key=_short(one)) for one in back])
 
 
 def _show(context: click.Context, method: str, request: Any, as_json: bool) -> Any:
@@ -115,6 +142,7 @@ def _show(context: click.Context, method: str, request: Any, as_json: bool) -> A
     prepared = answer.prepared if answer.HasField("prepared") else None
     result = {
         "root_owner": answer.owner,
+        "receiver_key_digest": answer.key_digest,
         "root_epoch": answer.epoch,
         "material_revision": answer.material_revision,
         "prepared_root": None if prepared is None else _prepared(prepared),
@@ -125,6 +153,7 @@ def _show(context: click.Context, method: str, request: Any, as_json: bool) -> A
     }
     facts = [
         ("this Authority", answer.owner),
+        ("own receiver key", _short(answer)),
         ("root epoch", answer.epoch),
         ("material revision", answer.material_revision),
         ("preparation", "none" if prepared is None else _told(prepared)),
@@ -133,12 +162,25 @@ def _show(context: click.Context, method: str, request: Any, as_json: bool) -> A
         ("rotation", "paused" if answer.paused else "not paused"),
     ]
     rows = [
-        (one.owner, one.state, "yes" if one.has_root else "no", one.revision)
+        (
+            one.owner,
+            one.state,
+            "yes" if one.has_root else "no",
+            one.revision,
+            _short(one) or "none",
+            moment(one.since),
+            one.node_id,
+        )
         for one in answer.owners
     ]
-    lines = [*pairs(facts), "", *table(("OWNER", "STATE", "HAS ROOT", "REVISION"), rows)]
+    heads = ("OWNER", "STATE", "HAS ROOT", "REVISION", "KEY", "SINCE", "NODE")
+    lines = [*pairs(facts), "", *table(heads, rows)]
     print_result(as_json, with_nulls(result), lines)
     return answer
+
+
+def _short(said: pb.RootStatusResponse | pb.RootOwnerRow) -> str:
+    return said.key_digest[:LEAST_KEY_DIGITS]
 
 
 def _prepared(prepared: pb.PreparedRoot) -> dict[str, object]:
@@ -161,6 +203,7 @@ def _owner(one: pb.RootOwnerRow) -> dict[str, object]:
     return {
         "root_owner": one.owner,
         "authority_id": one.node_id,
+        "receiver_key_digest": one.key_digest,
         "owner_state": one.state,
         "owner_changed_at": moment(one.since),
         "material_revision": one.revision,

@@ -17,10 +17,12 @@ from svc.model.distribution import (
     in_force,
     newest,
     pending,
+    receiver_key_digest,
     retained,
     withdrawn_with,
 )
 from svc.model.doctor import Finding, fail, info, ok, warn
+from svc.model.short_ids import LEAST_KEY_DIGITS
 from svc.ops.doctor.check import Check
 from svc.ops.doctor.context import CheckContext, NotChecked
 from svc.pki.identity import TransportIdentity
@@ -89,6 +91,7 @@ def _receiver(context: CheckContext) -> Iterator[Finding]:
         stored = _stored(context)
     except NotChecked:
         return
+    digest = receiver_key_digest(found.receiver_key)[:LEAST_KEY_DIGITS]
     for one in stored.owners:
         if one.receiver_key == found.receiver_key and one.owner != found.owner:
             yield fail(
@@ -100,7 +103,8 @@ def _receiver(context: CheckContext) -> Iterator[Finding]:
             yield fail(
                 f"another receiver credential of {found.owner} is registered",
                 "put the former file back; if it is lost: svc authority keys sync root withdraw "
-                f"{found.owner}, restart that Authority, and readmit it",
+                f"{found.owner}, restart that Authority, and let it back: svc authority keys sync "
+                f"root readmit {found.owner} --key {digest}",
             )
 
 

@@ -41,11 +41,12 @@ _PUT_ROOT = _put("root_epochs", _ROOTS, "epoch")
 _OWNERS = RowColumns(
     RootOwner,
     "root_owners",
-    "owner, node_id, receiver_key, sealing_key, state, since, key_set",
+    "owner, node_id, receiver_key, sealing_key, state, since, key_set, is_readmitted",
     receiver_key=bytes,
     sealing_key=bytes,
     state=OwnerState,
     key_set=bytes,
+    is_readmitted=bool,
 )
 _PUT_OWNER = _put("root_owners", _OWNERS, "owner")
 _SHARES = RowColumns(

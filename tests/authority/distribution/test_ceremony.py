@@ -27,6 +27,7 @@ from svc.model.distribution import (
     ack_text,
     in_force,
     pending,
+    receiver_key_digest,
     root_digest,
 )
 from svc.model.signing import Purpose, sign
@@ -248,7 +249,7 @@ class CeremonyTests(RootCase):
         text = self.refused(self.ceremony.prepare(ADMIN), "receiver_missing")
         self.assertIn("older", text)
         self.do(self.ceremony.withdraw("older", ADMIN))
-        self.refused(self.ceremony.readmit("older", ADMIN), "receiver_missing")
+        self.refused(self.ceremony.readmit("older", "", ADMIN), "receiver_missing")
         self.prepare()
 
     @proves("U-NOTE-14")
@@ -311,16 +312,46 @@ class RegistrationTests(RootCase):
         self.refused(made.own.acknowledge(ADMIN), "not_an_owner")
         self.do(self.owners["a1"].own.cancel(ADMIN))
         for _ in range(2):
-            self.do(self.ceremony.readmit("a3", ADMIN))
+            self.do(self.ceremony.readmit("a3", "", ADMIN))
         (record,) = self.house.records("root.readmit")
         self.assertEqual(record["details"]["owners"], ["a3"])
         self.prepare()
         self.do(made.own.acknowledge(ADMIN))
 
+    def test_readmitted_by_its_key(self) -> None:
+        """Another credential than the one that was meant is not let back, nor replaces it later."""
+        former = self.owners["a3"].credential
+        self.do(self.ceremony.withdraw("a3", ADMIN))
+        made = Owner(self, "a3")
+        digest = receiver_key_digest(made.credential.receiver_key)
+        text = self.refused(self.ceremony.readmit("a3", digest, ADMIN), "receiver_differs")
+        self.assertIn(receiver_key_digest(former.receiver_key)[:16], text)
+        text = self.refused(self.registry.take(made.report(), "node-a9"), "receiver_replaced")
+        self.assertIn("the name of the node node-a3", text)
+        self.refused(self.registry.take(made.report(former), "node-a9"), "receiver_replaced")
+        made.register()
+        self.refused(self.ceremony.readmit("a3", digest[:15], ADMIN), "malformed")
+        self.do(self.ceremony.readmit("a3", digest[:16].upper(), ADMIN))
+        self.refused(self.ceremony.readmit("a3", "0" * 64, ADMIN), "receiver_differs")
+        another = Owner(self, "a3")
+        self.refused(self.registry.take(another.report(), "node-a3"), "receiver_replaced")
+        self.do(self.ceremony.withdraw("a3", ADMIN))
+        another.register()
+        self.do(self.ceremony.readmit("a3", "", ADMIN))
+
+    def test_readmitted_under_one_name(self) -> None:
+        """Whose credential was let back does not bring another one in by another name."""
+        self.do(self.ceremony.withdraw("a3", ADMIN))
+        self.do(self.ceremony.readmit("a3", "", ADMIN))
+        self.rename("a3")
+        owners = self.house.state_cache.state.root_owners
+        states = (owners["a3"].state, owners["b3"].state)
+        self.assertEqual(states, (OwnerState.WITHDRAWN, OwnerState.WITHDRAWN))
+
     def test_nobody_to_readmit(self) -> None:
         """Who has no credential, or is no owner, is not readmitted; who is retained stays so."""
-        self.refused(self.ceremony.readmit("a9", ADMIN), "unknown_owner")
-        self.do(self.ceremony.readmit("a2", ADMIN))
+        self.refused(self.ceremony.readmit("a9", "", ADMIN), "unknown_owner")
+        self.do(self.ceremony.readmit("a2", "", ADMIN))
         self.assertEqual(self.house.records("root.readmit"), [])
 
     def rename(self, *names: str) -> None:
@@ -378,7 +409,7 @@ class RegistrationTests(RootCase):
         self.prepare()
         self.refused(self.owners["b3"].own.acknowledge(ADMIN), "not_an_owner")
         self.do(self.owners["a1"].own.cancel(ADMIN))
-        self.do(self.ceremony.readmit("b3", ADMIN))
+        self.do(self.ceremony.readmit("b3", "", ADMIN))
         owners = self.house.state_cache.state.root_owners
         states = (owners["a3"].state, owners["b3"].state)
         self.assertEqual(states, (OwnerState.WITHDRAWN, OwnerState.RETAINED))

@@ -116,7 +116,7 @@ class DistributionTests(KeySetCase):
         self.owners["a3"] = Owner(self, "a3")
         self.owners["a3"].register()
         self.assertEqual(self.has_root("a3"), "no")
-        self.do(self.ceremony.readmit("a3", ADMIN))
+        self.do(self.ceremony.readmit("a3", "", ADMIN))
         self.assertEqual(self.has_root("a3"), "no")
         self.renew({"spiffe.key": b"secret"})
         self.assertEqual(self.sealed_under, 0)

@@ -314,6 +314,8 @@ KEYS = {
             {"sealing_key": None},
             {"receiver_key": None, "sealing_key": None},
             {"state": "lost"},
+            {"is_readmitted": 2},
+            {"state": "withdrawn", "is_readmitted": 1},
         ],
         clash=[{"receiver_key": H2}, {"owner": "authority2"}],
         beside=[{"owner": "authority2", "receiver_key": H2}],

@@ -39,6 +39,7 @@ def root_owner_entry(owner: RootOwner) -> StateEntry:
             "sealing_key": _hex(owner.sealing_key),
             "state": owner.state.value,
             "since": exact_time(owner.since),
+            "readmitted": owner.is_readmitted,
         },
     )
 

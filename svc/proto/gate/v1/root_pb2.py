@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csvc/proto/gate/v1/root.proto\x12\x07gate.v1\"n\n\x0eReceiverReport\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x14\n\x0creceiver_key\x18\x02 \x01(\x0c\x12\x13\n\x0bsealing_key\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\x12\x0f\n\x07key_set\x18\x05 \x01(\x0c\"\x11\n\x0fReceiverReceipt\"W\n\x08RootWord\x12\r\n\x05owner\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06\x63\x61ncel\x18\x03 \x01(\x08\x12\x11\n\tsignature\x18\x04 \x01(\x0c\x12\n\n\x02\x62y\x18\x05 \x01(\t\"\x11\n\x0fRootWordReceipt\"\x13\n\x11RootStatusRequest\"\x14\n\x12PrepareRootRequest\"\x10\n\x0e\x41\x63kRootRequest\"\x15\n\x13\x41\x63tivateRootRequest\"\x13\n\x11\x43\x61ncelRootRequest\"%\n\x14WithdrawOwnerRequest\x12\r\n\x05owner\x18\x01 \x01(\t\"$\n\x13ReadmitOwnerRequest\x12\r\n\x05owner\x18\x01 \x01(\t\"\xeb\x01\n\x12RootStatusResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x19\n\x11material_revision\x18\x02 \x01(\x04\x12\'\n\x08prepared\x18\x03 \x01(\x0b\x32\x15.gate.v1.PreparedRoot\x12%\n\x06owners\x18\x04 \x03(\x0b\x32\x15.gate.v1.RootOwnerRow\x12\r\n\x05owner\x18\x05 \x01(\t\x12\x1c\n\x14\x64istributed_revision\x18\x06 \x01(\x04\x12\x1e\n\x16\x61utomatic_distribution\x18\x07 \x01(\x08\x12\x0e\n\x06paused\x18\x08 \x01(\x08\"t\n\x0cPreparedRoot\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x19\n\x11material_revision\x18\x02 \x01(\x04\x12\x13\n\x0bprepared_at\x18\x03 \x01(\x01\x12\x14\n\x0c\x61\x63knowledged\x18\x04 \x03(\t\x12\x0f\n\x07waiting\x18\x05 \x03(\t\"p\n\x0cRootOwnerRow\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\r\n\x05since\x18\x04 \x01(\x01\x12\x10\n\x08revision\x18\x05 \x01(\x04\x12\x10\n\x08has_root\x18\x06 \x01(\x08\"\x17\n\x15RotationStatusRequest\"&\n\x14PauseRotationRequest\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x17\n\x15ResumeRotationRequest\"S\n\x16RotationStatusResponse\x12\x0e\n\x06paused\x18\x01 \x01(\x08\x12\r\n\x05since\x18\x02 \x01(\x01\x12\n\n\x02\x62y\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1csvc/proto/gate/v1/root.proto\x12\x07gate.v1\"n\n\x0eReceiverReport\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x14\n\x0creceiver_key\x18\x02 \x01(\x0c\x12\x13\n\x0bsealing_key\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\x12\x0f\n\x07key_set\x18\x05 \x01(\x0c\"\x11\n\x0fReceiverReceipt\"W\n\x08RootWord\x12\r\n\x05owner\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06\x63\x61ncel\x18\x03 \x01(\x08\x12\x11\n\tsignature\x18\x04 \x01(\x0c\x12\n\n\x02\x62y\x18\x05 \x01(\t\"\x11\n\x0fRootWordReceipt\"\x13\n\x11RootStatusRequest\"\x14\n\x12PrepareRootRequest\"\x10\n\x0e\x41\x63kRootRequest\"\x15\n\x13\x41\x63tivateRootRequest\"\x13\n\x11\x43\x61ncelRootRequest\"%\n\x14WithdrawOwnerRequest\x12\r\n\x05owner\x18\x01 \x01(\t\"8\n\x13ReadmitOwnerRequest\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x12\n\nkey_digest\x18\x02 \x01(\t\"\xff\x01\n\x12RootStatusResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x19\n\x11material_revision\x18\x02 \x01(\x04\x12\'\n\x08prepared\x18\x03 \x01(\x0b\x32\x15.gate.v1.PreparedRoot\x12%\n\x06owners\x18\x04 \x03(\x0b\x32\x15.gate.v1.RootOwnerRow\x12\r\n\x05owner\x18\x05 \x01(\t\x12\x1c\n\x14\x64istributed_revision\x18\x06 \x01(\x04\x12\x1e\n\x16\x61utomatic_distribution\x18\x07 \x01(\x08\x12\x0e\n\x06paused\x18\x08 \x01(\x08\x12\x12\n\nkey_digest\x18\t \x01(\t\"t\n\x0cPreparedRoot\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x19\n\x11material_revision\x18\x02 \x01(\x04\x12\x13\n\x0bprepared_at\x18\x03 \x01(\x01\x12\x14\n\x0c\x61\x63knowledged\x18\x04 \x03(\t\x12\x0f\n\x07waiting\x18\x05 \x03(\t\"\x84\x01\n\x0cRootOwnerRow\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\r\n\x05since\x18\x04 \x01(\x01\x12\x10\n\x08revision\x18\x05 \x01(\x04\x12\x10\n\x08has_root\x18\x06 \x01(\x08\x12\x12\n\nkey_digest\x18\x07 \x01(\t\"\x17\n\x15RotationStatusRequest\"&\n\x14PauseRotationRequest\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x17\n\x15ResumeRotationRequest\"S\n\x16RotationStatusResponse\x12\x0e\n\x06paused\x18\x01 \x01(\x08\x12\r\n\x05since\x18\x02 \x01(\x01\x12\n\n\x02\x62y\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -52,19 +52,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WITHDRAWOWNERREQUEST']._serialized_start=385
   _globals['_WITHDRAWOWNERREQUEST']._serialized_end=422
   _globals['_READMITOWNERREQUEST']._serialized_start=424
-  _globals['_READMITOWNERREQUEST']._serialized_end=460
-  _globals['_ROOTSTATUSRESPONSE']._serialized_start=463
-  _globals['_ROOTSTATUSRESPONSE']._serialized_end=698
-  _globals['_PREPAREDROOT']._serialized_start=700
-  _globals['_PREPAREDROOT']._serialized_end=816
-  _globals['_ROOTOWNERROW']._serialized_start=818
-  _globals['_ROOTOWNERROW']._serialized_end=930
-  _globals['_ROTATIONSTATUSREQUEST']._serialized_start=932
-  _globals['_ROTATIONSTATUSREQUEST']._serialized_end=955
-  _globals['_PAUSEROTATIONREQUEST']._serialized_start=957
-  _globals['_PAUSEROTATIONREQUEST']._serialized_end=995
-  _globals['_RESUMEROTATIONREQUEST']._serialized_start=997
-  _globals['_RESUMEROTATIONREQUEST']._serialized_end=1020
-  _globals['_ROTATIONSTATUSRESPONSE']._serialized_start=1022
-  _globals['_ROTATIONSTATUSRESPONSE']._serialized_end=1105
+  _globals['_READMITOWNERREQUEST']._serialized_end=480
+  _globals['_ROOTSTATUSRESPONSE']._serialized_start=483
+  _globals['_ROOTSTATUSRESPONSE']._serialized_end=738
+  _globals['_PREPAREDROOT']._serialized_start=740
+  _globals['_PREPAREDROOT']._serialized_end=856
+  _globals['_ROOTOWNERROW']._serialized_start=859
+  _globals['_ROOTOWNERROW']._serialized_end=991
+  _globals['_ROTATIONSTATUSREQUEST']._serialized_start=993
+  _globals['_ROTATIONSTATUSREQUEST']._serialized_end=1016
+  _globals['_PAUSEROTATIONREQUEST']._serialized_start=1018
+  _globals['_PAUSEROTATIONREQUEST']._serialized_end=1056
+  _globals['_RESUMEROTATIONREQUEST']._serialized_start=1058
+  _globals['_RESUMEROTATIONREQUEST']._serialized_end=1081
+  _globals['_ROTATIONSTATUSRESPONSE']._serialized_start=1083
+  _globals['_ROTATIONSTATUSRESPONSE']._serialized_end=1166
 # @@protoc_insertion_point(module_scope)

@@ -69,13 +69,15 @@ class WithdrawOwnerRequest(_message.Message):
     def __init__(self, owner: _Optional[str] = ...) -> None: ...
 
 class ReadmitOwnerRequest(_message.Message):
-    __slots__ = ("owner",)
+    __slots__ = ("owner", "key_digest")
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    KEY_DIGEST_FIELD_NUMBER: _ClassVar[int]
     owner: str
-    def __init__(self, owner: _Optional[str] = ...) -> None: ...
+    key_digest: str
+    def __init__(self, owner: _Optional[str] = ..., key_digest: _Optional[str] = ...) -> None: ...
 
 class RootStatusResponse(_message.Message):
-    __slots__ = ("epoch", "material_revision", "prepared", "owners", "owner", "distributed_revision", "automatic_distribution", "paused")
+    __slots__ = ("epoch", "material_revision", "prepared", "owners", "owner", "distributed_revision", "automatic_distribution", "paused", "key_digest")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     MATERIAL_REVISION_FIELD_NUMBER: _ClassVar[int]
     PREPARED_FIELD_NUMBER: _ClassVar[int]
@@ -84,6 +86,7 @@ class RootStatusResponse(_message.Message):
     DISTRIBUTED_REVISION_FIELD_NUMBER: _ClassVar[int]
     AUTOMATIC_DISTRIBUTION_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
+    KEY_DIGEST_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     material_revision: int
     prepared: PreparedRoot
@@ -92,7 +95,8 @@ class RootStatusResponse(_message.Message):
     distributed_revision: int
     automatic_distribution: bool
     paused: bool
-    def __init__(self, epoch: _Optional[int] = ..., material_revision: _Optional[int] = ..., prepared: _Optional[_Union[PreparedRoot, _Mapping]] = ..., owners: _Optional[_Iterable[_Union[RootOwnerRow, _Mapping]]] = ..., owner: _Optional[str] = ..., distributed_revision: _Optional[int] = ..., automatic_distribution: _Optional[bool] = ..., paused: _Optional[bool] = ...) -> None: ...
+    key_digest: str
+    def __init__(self, epoch: _Optional[int] = ..., material_revision: _Optional[int] = ..., prepared: _Optional[_Union[PreparedRoot, _Mapping]] = ..., owners: _Optional[_Iterable[_Union[RootOwnerRow, _Mapping]]] = ..., owner: _Optional[str] = ..., distributed_revision: _Optional[int] = ..., automatic_distribution: _Optional[bool] = ..., paused: _Optional[bool] = ..., key_digest: _Optional[str] = ...) -> None: ...
 
 class PreparedRoot(_message.Message):
     __slots__ = ("epoch", "material_revision", "prepared_at", "acknowledged", "waiting")
@@ -109,20 +113,22 @@ class PreparedRoot(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., material_revision: _Optional[int] = ..., prepared_at: _Optional[float] = ..., acknowledged: _Optional[_Iterable[str]] = ..., waiting: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RootOwnerRow(_message.Message):
-    __slots__ = ("owner", "node_id", "state", "since", "revision", "has_root")
+    __slots__ = ("owner", "node_id", "state", "since", "revision", "has_root", "key_digest")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     HAS_ROOT_FIELD_NUMBER: _ClassVar[int]
+    KEY_DIGEST_FIELD_NUMBER: _ClassVar[int]
     owner: str
     node_id: str
     state: str
     since: float
     revision: int
     has_root: bool
-    def __init__(self, owner: _Optional[str] = ..., node_id: _Optional[str] = ..., state: _Optional[str] = ..., since: _Optional[float] = ..., revision: _Optional[int] = ..., has_root: _Optional[bool] = ...) -> None: ...
+    key_digest: str
+    def __init__(self, owner: _Optional[str] = ..., node_id: _Optional[str] = ..., state: _Optional[str] = ..., since: _Optional[float] = ..., revision: _Optional[int] = ..., has_root: _Optional[bool] = ..., key_digest: _Optional[str] = ...) -> None: ...
 
 class RotationStatusRequest(_message.Message):
     __slots__ = ()
