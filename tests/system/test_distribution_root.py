@@ -216,7 +216,7 @@ class DistributionRootTests(SynchronousTestCase):
         self.assertEqual(self.owners()[THIRD]["owner_state"], "withdrawn")
         digest = self.status(THIRD)["receiver_key_digest"]
         self.assertEqual(self.owners()[THIRD]["receiver_key_digest"], digest)
-        self.assertEqual(self.root("readmit", THIRD, "--key", digest[:15]).status, 2)
+        self.assertEqual(self.root("readmit", THIRD, "--key", digest[:15]).status, 64)
         other = self.status(FIRST)["receiver_key_digest"]
         self.refused(self.root("readmit", THIRD, "--key", other), "receiver_differs", digest[:16])
         told = self.root("readmit", THIRD, "--key", digest[:16]).checked()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +19,9 @@ from svc.cli.forms import root_key_option
 from svc.cli.groups import Group
 from svc.cli.output import hint, json_option, moment, print_result
 from svc.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from svc.config import RoleSettings
 
 ISSUERS = ("transport", "spiffe")
 ANCHOR = "anchor"
@@ -32,8 +36,9 @@ _AUDITORS = (
     "give the fingerprint of anchor to every auditor: to check heads signed by the old and "
     "the new key, pass both to verify_audit.py: --fingerprint OLD --fingerprint NEW"
 )
-_NOT_KNOWN = "whether rotation is paused is not known"
-_WITHOUT_STORE = f"{_NOT_KNOWN}: renew when the store answers, or now, with --without-store"
+_PAUSE = "whether rotation is paused"
+_NEWEST = "whether every Authority has loaded the newest keys"
+_WITHOUT_STORE = "renew when the store answers, or now, without these checks, with --without-store"
 
 
 @click.group(cls=Group)
@@ -53,7 +58,8 @@ def keys() -> None:
     "--without-store",
     is_flag=True,
     help="Renew although the store does not answer, so that nobody can say whether rotation is "
-    "paused.  If it answers, this changes nothing.",
+    "paused, nor, of an issuing CA, whether every Authority has loaded the newest keys.  If it "
+    "answers, this changes nothing.",
 )
 @json_option
 @click.pass_context
@@ -76,13 +82,13 @@ def renew(
     key signed stays valid.
     Refused while rotation is paused, and for an issuing CA while an Authority has not loaded the
     newest keys (`svc authority keys sync root status` shows which).  Where the store does not
-    answer, that cannot be known: then it is refused, too, unless --without-store is given.
+    answer, neither can be known: then it is refused, too, unless --without-store is given, and
+    the hint says what was not checked.
     Auditors who check the fingerprint of the anchor certificate also need that of the new one,
     which this command prints.
     """
     from cryptography.hazmat.primitives.hashes import SHA256
 
-    from svc.ops.rotation import require_rotation
     from svc.pki.keyring import renew_issuer, renew_purpose
     from svc.pki.profile import DAY
 
@@ -90,12 +96,8 @@ def renew(
     directory = authority_state(settings) / "keys"
     if kind in (*ISSUERS, ALL) or (directory / f"{kind}.pem").exists():
         # The first key of its kind replaces none: an upgrade asks for it while rotation is paused.
-        try:
-            require_rotation(settings, is_issuing=kind in (*ISSUERS, ALL) and not lagging)
-        except StoreUnavailable as unanswered:
-            if not without_store:
-                raise unanswered.with_(text=f"{unanswered.text}; {_WITHOUT_STORE}") from None
-            hint([f"{unanswered.text}; {_NOT_KNOWN}"])
+        is_issuing = kind in (*ISSUERS, ALL) and not lagging
+        _require_leave(settings, is_issuing=is_issuing, without_store=without_store)
     lifetime = settings.identity.issuing_ca_days * DAY
     kinds = (*ISSUERS, *PURPOSES) if kind == ALL else (kind,)
     said, lines = [], []
@@ -115,6 +117,25 @@ def renew(
             lines.append(f"SHA-256 fingerprint of {one}: {digest}")
     advice = [_COPY.format(kinds=", ".join(kinds)), *([_AUDITORS] if ANCHOR in kinds else [])]
     print_result(as_json, said, lines, advice)
+
+
+def _require_leave(settings: RoleSettings, *, is_issuing: bool, without_store: bool) -> None:
+    """Refuse what the store says must wait, and what it does not say, but for *without_store*."""
+    from svc.ops.rotation import require_newest_keys, require_rotation
+
+    checks = {_PAUSE: require_rotation, **({_NEWEST: require_newest_keys} if is_issuing else {})}
+    unknown, failed = list[str](), list[StoreUnavailable]()
+    for what, check in checks.items():
+        try:
+            check(settings)
+        except StoreUnavailable as unanswered:
+            unknown.append(what)
+            failed.append(unanswered)
+    if unknown:
+        said = f"{failed[0].text}; not known: {', and '.join(unknown)}"
+        if not without_store:
+            raise failed[0].with_(text=f"{said}; {_WITHOUT_STORE}") from None
+        hint([said])
 
 
 keys.add_command(sync)

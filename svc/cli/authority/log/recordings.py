@@ -206,7 +206,7 @@ def rotate_key(context: click.Context, as_json: bool) -> None:
     from svc.ops.rotation import require_rotation
 
     settings = authority_settings(context)
-    require_rotation(settings, is_issuing=False)
+    require_rotation(settings)
     directory = authority_state(settings) / "keys"
     try:
         made = rotate_recording_key(directory, os.urandom)
