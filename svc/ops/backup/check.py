@@ -26,7 +26,7 @@ from svc.model.audit.state import StateHead
 from svc.ops.backup import manifest as form
 from svc.ops.backup.archive import unpack
 from svc.ops.backup.classes import is_consistent
-from svc.ops.backup.left_out import LeftOut, kept_receiver, lost_receiver
+from svc.ops.backup.left_out import LeftOut, lost_receiver, unpacked_receiver
 from svc.ops.backup.manifest import KeptFile, Manifest, SealedFile, stamp_of
 from svc.ops.backup.place import AuthorityFiles, BackupPlace, facts_of, load_material, own_within
 from svc.ops.backup.sealing import opened
@@ -162,8 +162,8 @@ class BackupCheck:
             self._verify_log(material)
             manifest = self.backup.manifest
             own = own_within([file.path for file in manifest.files])
-            is_there = kept_receiver(scratch, own, manifest.stamp.cluster) is not None
-            return () if is_there else tuple(lost_receiver(manifest, own))
+            found = unpacked_receiver(scratch, own, manifest.stamp.cluster)
+            return tuple(lost_receiver(manifest, own, found)) if isinstance(found, str) else ()
 
     def unpacked(self, below: Callable[[KeptFile], Path | None]) -> AuthorityFiles:
         """Unpack files below the directories that *below* gives, and check what is of keys."""

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from svc.errors import ConfigError
 from svc.ops.backup.manifest import Manifest
-from svc.pki.receiver import RECEIVER_FILE, ReceiverCredential, read_receiver
+from svc.pki.receiver import MOVE_AWAY, RECEIVER_FILE, ReceiverCredential, read_receiver
 
 
 @frozen
@@ -32,26 +32,32 @@ class LeftOut:
     hint: str
 
 
-def kept_receiver(top: Path, within: str, cluster: str) -> ReceiverCredential | None:
-    """The receiver credential that was unpacked below *top*; none where it is missing or damaged.
+def unpacked_receiver(top: Path, within: str, cluster: str) -> ReceiverCredential | str:
+    """The receiver credential that was unpacked below *top*, or why there is none.
 
     Args:
         within: The path of the Authority's own files in the archive.
     """
     try:
         return read_receiver(top / within / RECEIVER_FILE, cluster, os.geteuid())
-    except ConfigError:
-        return None
+    except ConfigError as damaged:
+        return damaged.what.removesuffix(f"; {MOVE_AWAY}")
 
 
-def lost_receiver(manifest: Manifest, within: str) -> Iterable[LeftOut]:
-    """What to say where the receiver credential that *manifest* lists cannot be put back."""
+def lost_receiver(manifest: Manifest, within: str, why: str) -> Iterable[LeftOut]:
+    """What to say where the receiver credential that *manifest* lists cannot be put back.
+
+    Args:
+        why: As :func:`unpacked_receiver` says it; empty: an earlier run left it out.
+    """
     path = f"{within}/{RECEIVER_FILE}"
     if path in {file.path for file in manifest.files}:
         yield LeftOut(
             path,
-            f"is damaged: it is not a receiver credential of {manifest.stamp.cluster}",
-            "the Authority makes another one at its next start; if its log then says "
-            "receiver_replaced, put an undamaged copy back, or withdraw its name (svc authority "
-            "keys sync root withdraw), start it again and let it back (readmit)",
+            f"is damaged: {why or f'it is not a receiver credential of {manifest.stamp.cluster}'}",
+            "whose it was cannot be checked: see that authority.name is that of the Authority "
+            "whose backup this is; it makes another one at its next start, and if its log then "
+            "says receiver_replaced, put an undamaged copy back, or withdraw its name (svc "
+            "authority keys sync root withdraw NAME), start it again and let it back (svc "
+            "authority keys sync root readmit NAME --key DIGEST)",
         )

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from attrs import asdict, define, evolve, frozen
+from attrs import asdict, define, evolve, field, frozen
 
 from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given, heads_in
 from svc.audit.checkpoint.head import head_time
@@ -31,7 +31,7 @@ from svc.interfaces.crash import CrashPoint, no_crash
 from svc.model.audit.ledger import ChainHead
 from svc.model.audit.record import SignedHead, chain_hash
 from svc.ops.backup.check import Backup, BackupCheck
-from svc.ops.backup.left_out import LeftOut, kept_receiver, lost_receiver
+from svc.ops.backup.left_out import LeftOut, lost_receiver, unpacked_receiver
 from svc.ops.backup.place import (
     CONFIGURATION,
     KEPT,
@@ -82,6 +82,7 @@ class RestoreRun:
     reason: str = ""
     known: Sequence[Path] = ()
     crash_point: CrashPoint = no_crash
+    _why_lost: str = field(default="", init=False)
 
     def restore(self) -> Restored:
         """Put it back.
@@ -111,7 +112,7 @@ class RestoreRun:
             raise
         state.release()
         is_there = (self.place.own / RECEIVER_FILE).exists()
-        lost = () if is_there else lost_receiver(self.backup.manifest, within)
+        lost = () if is_there else lost_receiver(self.backup.manifest, within, self._why_lost)
         return Restored(request, tuple(lost))
 
     @property
@@ -207,13 +208,15 @@ class RestoreRun:
     def _require_same_owner(self, within: str, material: AuthorityFiles) -> None:
         """Refuse to bring the receiver credential of one Authority to another one.
 
-        A damaged one is left out: nobody's, it is of no use.
+        A damaged one is left out: nobody's, it is of no use.  Whose it was cannot be compared
+        then: nothing else of a backup names its owner for certain.
 
         Raises:
             ReceiverOfAnother: naming both.
         """
-        found = kept_receiver(self._staged, within, self.backup.manifest.stamp.cluster)
-        if found is None:
+        found = unpacked_receiver(self._staged, within, self.backup.manifest.stamp.cluster)
+        if isinstance(found, str):
+            self._why_lost = found
             (self._staged / within / RECEIVER_FILE).unlink(missing_ok=True)
             return
         owner = found.owner
