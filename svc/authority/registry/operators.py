@@ -62,6 +62,7 @@ class AdminCaller:
         may_rescue: Whether it may set a policy while none is in force.
         details: What a record of its refusal says besides.
         factor_at: When it presented a second factor; None where that is not known.
+        is_at_standby: The Authority that it called does not lead, and answers this all the same.
     """
 
     actor: Actor
@@ -69,6 +70,7 @@ class AdminCaller:
     may_rescue: bool = False
     details: Mapping[str, Json] = NOTHING
     factor_at: float | None = None
+    is_at_standby: bool = False
 
 
 SIGN_IN_AGAIN = "without a recent second factor; sign in again, then repeat the command: svc login"
@@ -118,8 +120,8 @@ class Operators:
         if peer.uid not in (0, self.own_uid):
             raise Unauthenticated("only the owner of the control socket and root may use it")
 
-    def admit_standing_by(self, method: str, peer: Peer) -> None:
-        """As :meth:`admit`, of an Authority that does not lead.
+    def admit_standing_by(self, method: str, peer: Peer) -> object:
+        """As :meth:`admit`, of an Authority that does not lead; what :meth:`authorize` knows it by.
 
         Raises:
             Unavailable: it has not read the policy yet, by which it has to decide.
@@ -127,6 +129,7 @@ class Operators:
         self.admit(method, peer)
         if self.engine() is None:
             raise Unavailable("this Authority has not read the policy yet; try again")
+        return STANDING_BY
 
     def admit_person(self, method: str, peer: Peer) -> None:
         """Refuse a call on the admin listener of whoever is not an active person now (R13).
@@ -142,7 +145,9 @@ class Operators:
         Raises:
             Denied: it does not; the refusal is on record by then, or counted.
         """
-        return await self._authorized(await self._caller(call.peer), action)
+        caller = await self._caller(call.peer)
+        is_at_standby = call.caller == STANDING_BY
+        return await self._authorized(evolve(caller, is_at_standby=is_at_standby), action)
 
     async def authorize_person(
         self, person_id: str, action: str, factor_at: float | None = None
@@ -277,7 +282,7 @@ class Operators:
 
     async def _refused_change(self, actor: Actor, action: str, refusal: RightsRefused) -> None:
         _log.warn("operator refused", caller=actor.id, action=action, reason=refusal.reason)
-        await self._recorded(
+        await self.refusals.write(
             actor,
             "refuse a change of rights",
             lambda tx: self.recorder.append(
@@ -295,8 +300,7 @@ class Operators:
         _log.warn("operator refused", caller=caller.actor.id, action=action)
         decision_id = random_id(self.recorder.entropy)
         await self._recorded(
-            caller.actor,
-            "refuse an operator",
+            caller,
             lambda tx: self.recorder.append(
                 tx,
                 OPERATOR_REFUSED,
@@ -314,16 +318,21 @@ class Operators:
         return decision_id
 
     async def _recorded(
-        self, actor: Actor, desc: str, record: Callable[[ITransaction], object]
+        self, caller: AdminCaller, record: Callable[[ITransaction], object]
     ) -> None:
-        """Record a refusal, or count it, also where this Authority does not lead.
+        """Record a refusal, or count it, also where an Authority answers that does not lead.
 
         Then it may not write.  Nothing was granted, and the caller is to hear why.
+
+        Raises:
+            LeaseLost: it led when the call began, and does no longer.
         """
         try:
-            await self.refusals.write(actor, desc, record)
+            await self.refusals.write(caller.actor, "refuse an operator", record)
         except LeaseLost:
-            self.refusals.refusal_counter.add(actor, STANDING_BY)
+            if not caller.is_at_standby:
+                raise
+            self.refusals.refusal_counter.add(caller.actor, STANDING_BY)
 
 
 def _local(uid: int) -> AdminCaller:

@@ -63,14 +63,13 @@ class ServingState:
             advice: What a caller who is told who leads may do about it.
         """
 
-        def admitted(method: str, peer: Peer) -> None:
+        def admitted(method: str, peer: Peer) -> object:
             if self.is_on:
-                admit(method, peer)
-            elif method in meanwhile:
-                meanwhile[method](method, peer)
-            else:
-                leader = self.leadership.leader
-                raise LeaseLost(leader, advice(leader))
+                return admit(method, peer)
+            if method in meanwhile:
+                return meanwhile[method](method, peer)
+            leader = self.leadership.leader
+            raise LeaseLost(leader, advice(leader))
 
         return admitted
 

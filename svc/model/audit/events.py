@@ -268,7 +268,8 @@ REQUEST_DECISION = _event(
 REFUSALS_SUMMARY = _event(
     "SVC1011W",
     "refusals.summary",
-    "one caller's refusals in a minute, which have no record each; the reason names the budget",
+    "one caller's refusals in a minute, which have no record each; the reason names the budget, or "
+    "is standing_by: an Authority refused them that did not lead, and may write no record",
     "count since until proxy_id person_id connector_id",
 )
 REQUEST_BATCH = _event(

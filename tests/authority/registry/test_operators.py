@@ -97,12 +97,18 @@ class PeopleTests(SynchronousTestCase):
         self.assertEqual((summary["reason"], summary["details"]["count"]), ("records", 4))
 
     def test_refused_while_standing_by(self) -> None:
-        """Who does not lead writes no record: the caller hears why, and it is counted."""
+        """Who does not lead writes no record: the caller hears why, and it is counted.
+
+        That is so of what a standby answers, and not where the lead was lost meanwhile.
+        """
         house = self.house
         refusals: Any = house.refusals
         leading, refusals.store = refusals.store, Follower()
         eve = house.peer(house.eve)
-        refusal = refusal_of(self.authorize(eve, EDIT_POLICY))
+        self.assertEqual(refusal_of(self.authorize(eve, EDIT_POLICY)).reason, "not_leader")
+        call, local = Call(eve), Peer("", 0, uid=0)
+        call.caller = self.operators.admit_standing_by("/gate.v1.Admin/RootStatus", local)
+        refusal = refusal_of(self.operators.authorize(call, EDIT_POLICY))
         self.assertEqual(refusal.reason, "denied")
         self.assertIn("does not let you editPolicy", refusal.text)
         refusals.store = leading
