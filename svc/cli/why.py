@@ -26,7 +26,8 @@ decided twice a second, and a script may run the command as soon as it was print
 _NOT_TOLD = "this decision does not exist, or you are not permitted to see it"
 _NOT_FOUND = (
     "no decision or session whose id begins so was found that you are permitted to see; many ids "
-    "of others may begin so: type more digits, or the whole id"
+    "of others may begin so: type more digits, or the whole id; of a request in a session 22 "
+    "digits or more"
 )
 _NO_TEXT = (
     "another person can approve only its exact text, and this Proxy has no text of the request (a "
@@ -45,7 +46,9 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
 
     DECISION_ID is the id as the refusal printed it, or that of a session, which stands for the
     decision that let it open.  Its beginning is enough: at least 8 of the 32 digits, and as many as
-    tell it from the ids of your other decisions and sessions.
+    tell it from the ids of your other decisions and sessions.  Ids of requests in sessions begin
+    with 10 digits of the Proxy and 12 of the time, so of those 22 or more are needed on a busy
+    Proxy.
     """
     from svc.model.ids import is_random_id
     from svc.model.short_ids import LEAST_DECISION, is_beginning

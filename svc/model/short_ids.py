@@ -13,6 +13,12 @@ LEAST_PREFIX = 4
 LEAST_DECISION = 8
 """The same of a decision's id, of which a log has millions."""
 
+LEAST_REQUEST = 22
+"""The same of a request in a session, at a busy Proxy: ten digits of the Proxy, twelve of the time.
+
+Ids of requests that begin so were made by one Proxy in one millisecond.
+"""
+
 LEAST_KEY_DIGITS = 16
 """The same of a receiver key's digest: so many that nobody makes a key whose digest begins so."""
 

@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from svc.audit.log import show
 from svc.audit.log.entries import RequestSession, entry_record
-from svc.audit.log.find import decisions_meant, find_entry, opened_session
+from svc.audit.log.find import decisions_meant, find_entry, ids_beginning, opened_session
 from svc.audit.log.selection import Selection
 from svc.audit.log.verify import ChainFault, batch_at
 from svc.errors import Malformed, NoSuchRow
@@ -26,7 +26,15 @@ from svc.model.audit.record import chain_hash
 from svc.model.canonical import Json, decode
 from svc.model.cluster.agent import caller_kind
 from svc.model.cluster.node import TokenRole
-from svc.model.short_ids import DECISION, LEAST_DECISION, AmbiguousId, whole_id
+from svc.model.ids import is_random_id
+from svc.model.short_ids import (
+    DECISION,
+    LEAST_DECISION,
+    LEAST_REQUEST,
+    AmbiguousId,
+    is_beginning,
+    whole_id,
+)
 from svc.ops.store import why_unreadable
 
 BATCH = 512
@@ -178,11 +186,29 @@ class LogReader:
             _log.debug("the whole log is read for a decision", reason=type(failed).__name__)
             found = self.newest(Selection(decision=decision), self._end()).shown
         if not found:
-            raise NoSuchRow(
-                "audit log: no record names this decision or session, or too many ids begin so: "
-                f"give the whole id, or more of it than its first {LEAST_DECISION} digits"
-            )
+            raise NoSuchRow(f"audit log: {self._why_none(decision)}")
         return ShownRecords(found, int(str(found[-1]["seq"])))
+
+    def _why_none(self, word: str) -> str:
+        if is_random_id(word):
+            return "no record names this decision or session"
+        if not is_beginning(word):
+            return (
+                "the id of a decision or session has 32 hex digits: give all of them, or at least "
+                f"the first {LEAST_DECISION}"
+            )
+        try:
+            is_too_many = ids_beginning(self.tx, word) is None
+        except Exception as failed:
+            # Whatever a damaged store answers: then the whole log was looked through.
+            _log.debug("ids are not counted", reason=type(failed).__name__)
+            is_too_many = False
+        if is_too_many:
+            return (
+                f"too many ids begin with {word}: give more digits, of a request in a session "
+                f"{LEAST_REQUEST} or more, or the whole id"
+            )
+        return f"no record names a decision or session whose id begins with {word}"
 
     def _shown(self, each: ChainRow | Shown) -> Shown:
         return self.one(each) if isinstance(each, ChainRow) else each

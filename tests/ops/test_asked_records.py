@@ -20,6 +20,9 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.cli.authority.test_outbox import ORIGIN, SPOOL, a_row
 from tests.cli.terminal import LESS, Authority
 
+MANY = 64
+"""So many records with ids that begin so are not looked through for the one that is meant."""
+
 ADA, BOB = person("a" * 26), person("b" * 26)
 
 
@@ -119,10 +122,24 @@ class RecordTests(SynchronousTestCase):
         self.assertEqual(raised.exception.reason, "ambiguous_id")
         for known in (first, second, "type more digits"):
             self.assertIn(known, raised.exception.text)
-        for unknown in ("cd" * 6, "abab"):
+        for unknown, why in (
+            ("cd" * 6, "no record names a decision or session whose id begins with cdcdcdcdcdcd"),
+            ("cd" * 16, "no record names this decision or session"),
+            ("abab", "at least the first 8"),
+        ):
             with self.assertRaises(SvcError) as raised:
                 self.ask(decision_id=unknown)
             self.assertEqual(raised.exception.fault, NoSuchRow.fault)
+            self.assertIn(why, raised.exception.text)
+
+    def test_too_many_begin_so(self) -> None:
+        """Where more begin so than are looked through, more digits are asked for."""
+        for number in range(MANY):
+            self.write(ADA, decision_id="ab" * 4 + f"{number:024x}")
+        with self.assertRaises(SvcError) as raised:
+            self.ask(decision_id="ab" * 4)
+        self.assertEqual(raised.exception.fault, NoSuchRow.fault)
+        self.assertIn("too many ids begin with abababab: give more digits", raised.exception.text)
 
     def test_following(self) -> None:
         """What comes later is shown once, and reading by itself is nothing new to record."""

@@ -65,20 +65,20 @@ def find_entry(tx: ITransaction, decision_id: str) -> FoundEntry | None:
     return None
 
 
-def ids_beginning(tx: ITransaction, beginning: str) -> tuple[tuple[str, str], ...]:
+def ids_beginning(tx: ITransaction, beginning: str) -> tuple[tuple[str, str], ...] | None:
     """The ids of decisions and sessions that begin so, whoever they are about.
 
     Each comes with the id of the decision; of a session that is the one that let it open.  Ids of
     requests begin with ten digits of their Proxy and twelve of the millisecond.
 
-    There are none where more begin so than are looked through: they are everybody's, and how many
-    there are is told to nobody.
+    None where more begin so than are looked through.  They are everybody's: whoever may not see
+    them all is not told that apart from there being none.
     """
     first, last = beginning.ljust(_DIGITS, "0"), beginning.ljust(_DIGITS, "f")
     rows = tx.origins.near(last, _MOST_ROWS)
     sessions = tx.sessions.beginning(beginning, _MOST_ROWS)
     if _MOST_ROWS in (len(sessions), sum(one.decision_id >= first for one in rows)):
-        return ()
+        return None
     ids = {
         one.decision_id
         for one in rows
@@ -88,7 +88,7 @@ def ids_beginning(tx: ITransaction, beginning: str) -> tuple[tuple[str, str], ..
     for _, _, entries in _near(tx, first, last, _MOST_ROWS):
         ids.update(named.findall(entries))
         if len(ids) > _MOST_IDS:
-            return ()
+            return None
     return *((one, one) for one in sorted(ids)), *((one.uid, one.decision_id) for one in sessions)
 
 
@@ -96,12 +96,13 @@ def decisions_meant(tx: ITransaction, word: str) -> Mapping[str, str]:
     """The decisions that a person may mean by *word*: a whole id, or how it begins.
 
     Each is found by the id that may be meant, which is its own or that of the session that it let
-    open.  Empty for a word that is no such id; a whole id is believed.
+    open.  Empty for a word that is no such id, and where too many ids begin so; a whole id is
+    believed.
     """
     if is_random_id(word):
         session = tx.sessions.get(word)
         return {word: word if session is None else session.decision_id}
-    return dict(ids_beginning(tx, word)) if is_beginning(word) else {}
+    return dict(ids_beginning(tx, word) or ()) if is_beginning(word) else {}
 
 
 def is_repeated(tx: ITransaction, ids: Sequence[str]) -> bool:

@@ -78,7 +78,8 @@ def show_records(
     """Show the newest records, or those that match the filters, one per line, oldest first.
 
     DECISION_ID shows every record of one decision: its id, or that of the session that it let open.
-    Its beginning is enough: at least 8 of the 32 digits.
+    Its beginning is enough: at least 8 of the 32 digits.  Ids of requests in sessions begin with 10
+    digits of the Proxy and 12 of the time, so of those 22 or more are needed on a busy Proxy.
     A line says when, who, and whom or what it concerns, by the names they have today.
     A record is shown if it matches every filter given. Records that are missing, altered or
     unreadable are marked; `svc authority audit verify` reports what is wrong.
