@@ -364,9 +364,13 @@ class TurnTests(SynchronousTestCase):
 
             return noted
 
+        def found(whose: str) -> str:
+            asked.append(whose)
+            return whose
+
         admit = serving.guarded(
-            lambda method, peer: asked.append("ours"),
-            {"/a/B": lambda method, peer: asked.append("theirs")},
+            lambda method, peer: found("ours"),
+            {"/a/B": lambda method, peer: found("theirs")},
             lambda leader: f"go to {leader}",
         )
         service = serving.forwarded(
@@ -374,7 +378,7 @@ class TurnTests(SynchronousTestCase):
             {"/a/B": admit},
             serve("forwarded"),
         )
-        admit("/a/B", nobody)
+        self.assertEqual(admit("/a/B", nobody), "theirs")
         refusal = self.assertRaises(LeaseLost, admit, "/a/C", nobody)
         self.assertIn("the leader is them; go to them", refusal.text)
         for turn in (False, True):
