@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any
 
@@ -79,6 +79,7 @@ class Authority:
         self.calls: list[IRpcCall] = []
         self.verdict = RegistrationVerdict(True, lease_secs=90, served=("db1",))
         self.registration_error: SvcError | None = None
+        self.behind_verdict: Callable[[IRpcCall], Awaitable[None]] | None = None
         self.asked: list[Any] = []
         self.approved: ApprovedAccess | None = None
         self.relays_to = self.peer_address = ""
@@ -231,6 +232,8 @@ class Authority:
         await call.send(encode_connector_down(self.verdict))
         if not self.verdict.accepted:
             return
+        if self.behind_verdict is not None:
+            await self.behind_verdict(call)
         self.calls.append(call)
         try:
             await call.receive()

@@ -101,8 +101,9 @@ class RegistrationCall:
         """Serve the call; raises the refusal, or why the tunnel was ended."""
         self.node = node_of(self.call)
         try:
-            self._keep(await self._registered())
+            standing = await self._registered()
             try:
+                self._keep(standing)
                 reason = await self._over
             finally:
                 # Nothing of the tunnel is left, whatever ended this handler.
@@ -226,7 +227,18 @@ class RegistrationCall:
             self.service.streams.ended()
 
     def _withdrawn(self, evicted: Evict | None) -> None:
-        """Authority takes the registration back, or cannot be reached (None)."""
+        """Authority takes the registration back, or cannot be reached (None).
+
+        Raises nothing: what called this reads the connection to Authority, on which every other
+        tunnel depends.
+        """
+        try:
+            self._act_on_withdrawal(evicted)
+        except Exception:
+            _log.failure("the end of a registration could not be acted on", node=self.node_id)
+            self._end(EndReason.TRANSPORT_ERROR)
+
+    def _act_on_withdrawal(self, evicted: Evict | None) -> None:
         self._let_go()
         asked = evicted is not None and evicted.reason == AGAIN
         if evicted is not None and not asked:
@@ -238,14 +250,15 @@ class RegistrationCall:
             self._tasks.spawn("register again", self._register_again(asked=asked))
 
     async def _register_again(self, *, asked: bool) -> None:
-        standing: AcknowledgedRegistration | None = None
         try:
             standing = await self._again(*self._next_wait(asked=asked))
-        finally:
-            if standing is None:
+            if standing is not None:
+                self._keep(standing)
+            else:
                 self._end(EndReason.TRANSPORT_ERROR)
-        if standing is not None:
-            self._keep(standing)
+        except BaseException:
+            self._end(EndReason.TRANSPORT_ERROR)
+            raise
 
     def _next_wait(self, *, asked: bool) -> tuple[float, Backoff]:
         """How long to wait before the registration is made again, and what to go on with.
