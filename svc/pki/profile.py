@@ -49,6 +49,7 @@ UNREADABLE = (
     x509.DuplicateExtension,
     x509.UnsupportedGeneralNameType,
     UnsupportedAlgorithm,
+    x509.InvalidVersion,
 )
 """What ``cryptography`` raises for a certificate, or a part of it, that it cannot read."""
 

@@ -204,6 +204,13 @@ class UsageTests(VerifierTests):
         names = x509.UnrecognizedExtension(x509.SubjectAlternativeName.oid, x400)
         self.assertRefused("malformed", forged(self.world, uris=[], extra=[(names, False)]))
 
+    def test_version(self) -> None:
+        """A certificate of another version than 3 is refused, and is no fault of ours."""
+        leaf, *above = forged(self.world, uris=[GOOD])
+        second = leaf.replace(bytes.fromhex("a003020102"), bytes.fromhex("a003020101"), 1)
+        self.assertNotEqual(second, leaf)
+        self.assertRefused("malformed", (second, *above))
+
     def test_generation(self) -> None:
         """A leaf without a renewal generation, or with one of no sense, is refused."""
         for values in ((), ("1", "1"), ("0",), ("01",), ("-1",), ("x",), ("9" * 19,)):

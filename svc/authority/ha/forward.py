@@ -280,7 +280,7 @@ def _caller(forwarded: Forwarded) -> Peer:
     try:
         for each in forwarded.chain:
             x509.load_der_x509_certificate(each)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, x509.InvalidVersion):
         raise Malformed("forward: chain: not a certificate") from None
     return Peer(host=forwarded.host, port=forwarded.port, tls=True, chain=forwarded.chain)
 

@@ -323,9 +323,12 @@ class ForwardingTests(TwoAuthorities):
             message = forward_message(evolve(good, **change))
             error = self.assertRaises(SvcError, read_forward, message)
             self.assertEqual(error.reason, "malformed", change)
-        message = forward_message(evolve(good, chain=(b"no certificate",)))
-        call = Deferred.fromCoroutine(self.forwarded._call(message, Call(peer_of(self.follower))))
-        self.assertEqual(self.failureResultOf(call, SvcError).value.reason, "malformed")
+        of_version_2 = self.proxy.chain[0].replace(b"\xa0\3\2\1\2", b"\xa0\3\2\1\1", 1)
+        for leaf in (b"no certificate", of_version_2):
+            asked = Call(peer_of(self.follower))
+            forwarded = forward_message(evolve(good, chain=(leaf,)))
+            call = Deferred.fromCoroutine(self.forwarded._call(forwarded, asked))
+            self.assertEqual(self.failureResultOf(call, SvcError).value.reason, "malformed")
 
 
 class RouteTests(TwoAuthorities):
