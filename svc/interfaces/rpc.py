@@ -52,7 +52,7 @@ class Peer:
     host: str
     port: int
     tls: bool = False
-    chain: tuple[bytes, ...] = ()
+    chain: tuple[bytes, ...] = field(default=(), repr=False)
     uid: int | None = None
     pid: int | None = None
 

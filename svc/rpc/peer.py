@@ -7,6 +7,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any
 
+from cryptography import x509
 from OpenSSL import crypto
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.interfaces import IAddress, ISSLTransport
@@ -17,7 +18,11 @@ _CREDENTIALS = Struct("3i")
 
 
 def peer_of(transport: Any) -> Peer:
-    """The peer of a connected transport; over TLS only once the handshake is done."""
+    """The peer of a connected transport; over TLS only once the handshake is done.
+
+    Raises:
+        ValueError: its certificate cannot be read, though OpenSSL could.
+    """
     address = transport.getPeer()
     if isinstance(address, UNIXAddress):
         return _unix_peer(transport, address)
@@ -37,7 +42,16 @@ def _chain(transport: Any, shown: Any) -> tuple[bytes, ...]:
     verified = transport.getHandle().get_verified_chain() or [shown]
     # Each time in DER: a connection may last for weeks, and what has been parsed weighs more.
     leaf, *above = (crypto.dump_certificate(crypto.FILETYPE_ASN1, one) for one in verified)
+    _check_readable(leaf)
     return (leaf, *map(_one_of_all, above))
+
+
+def _check_readable(leaf: bytes) -> None:
+    """Parse a certificate once (2 µs): whoever looks at it later must not be the first to fail."""
+    try:
+        x509.load_der_x509_certificate(leaf)
+    except x509.InvalidVersion as e:
+        raise ValueError(str(e)) from None
 
 
 @lru_cache(64)
