@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Set
 from datetime import UTC, datetime
-from functools import lru_cache
 from hashlib import sha256
 from ipaddress import ip_address
 
@@ -281,9 +280,8 @@ def facts_of(
     )
 
 
-@lru_cache(maxsize=256)
 def der(certificate: x509.Certificate) -> bytes:
-    """A certificate's DER; that of a connection's peer is asked for at each of its calls."""
+    """A certificate's DER, encoded at each call."""
     return certificate.public_bytes(Encoding.DER)
 
 
