@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, SupportsIndex
 
 from h2 import stream as h2_stream
@@ -121,8 +122,8 @@ def _with(values: Mapping[_Code, int], others: Mapping[Any, int]) -> Mapping[_Co
 
 @lru_cache(64)
 def _shared(values: tuple[tuple[_Code, int], ...]) -> Mapping[_Code, int]:
-    """The dict for everybody who has these values; nobody changes it."""
-    return dict(values)
+    """The values for everybody who has the same; nobody can change them."""
+    return MappingProxyType(dict(values))
 
 
 class Entries(list[tuple[bytes, bytes]]):
@@ -141,7 +142,10 @@ class Entries(list[tuple[bytes, bytes]]):
     def appendleft(self, entry: tuple[bytes, bytes]) -> None:
         """As of a deque."""
         self.changes += 1
-        self.insert(0, _one_of_all(entry) if entry[0] in _SAME_FOR_MANY else entry)
+        name, value = entry
+        if name in _SAME_FOR_MANY and len(name) + len(value) <= _LONGEST_SHARED:
+            entry = _one_of_all(entry)
+        self.insert(0, entry)
 
     def pop(self, index: SupportsIndex = -1) -> tuple[bytes, bytes]:
         """As of a deque."""
@@ -169,6 +173,10 @@ _SAME_FOR_MANY = frozenset(
     }
 )
 """Fields that say the same on many connections, and no secret: one entry may be held for all."""
+
+_LONGEST_SHARED = 256
+"""Of an entry that is held for all, the most bytes of its name and value: a peer chooses it, and it
+stays when the peer is gone."""
 
 
 @lru_cache(256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from attrs import define, field
+from attrs import field, frozen
 
 from svc.errors import Fault, SvcError
 from svc.wire.headers import Headers
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from svc.wire.streams import Stream
 
 
-@define
+@frozen(eq=False)
 class StreamQueue:
     """A client's calls past the peer's limit of streams, first come first served.
 
@@ -53,7 +53,7 @@ def _begins_none(_stream: Stream, _fields: Headers) -> None:
 
 
 NOBODY = StreamQueue(0, _begins_none)
-"""The queue of every server: nobody waits in it."""
+"""The queue of every server: nobody can wait in it, so that all may hold it."""
 
 
 def too_many_streams() -> SvcError:

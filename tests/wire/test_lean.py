@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.exceptions import InvalidSettingsValueError
@@ -70,6 +72,16 @@ class SettingsTests(SynchronousTestCase):
         self.assertEqual((second.initial_window_size, second.max_frame_size), (100, 20_000))
         self.assertEqual(LeanSettings(client=True).initial_window_size, 65_535)
 
+    def test_read_only(self) -> None:
+        """What many hold cannot be written to by one of them."""
+        for side in (LeanSettings(client=True), LeanSettings(client=False)):
+            side[4] = 100
+            side.acknowledge()
+            shared: Any = side._now
+            with self.assertRaises(TypeError):
+                shared[4] = 7
+            self.assertEqual(side.initial_window_size, 100)
+
     def test_bad_beginning(self) -> None:
         """A value of our own that may not be is refused, as h2 refuses it."""
         bad = {SettingCodes.MAX_FRAME_SIZE: 1}
@@ -93,20 +105,29 @@ class TableTests(SynchronousTestCase):
             self.assertEqual([tuple(one) for one in reader.decode(block, raw=True)], head)
 
     def test_entries_of_many(self) -> None:
-        """What says the same on many connections is held once; a field that may be a secret is not.
+        """Two connections hold one object for the same short entry of a field that is no secret.
 
-        A test holds both tables: nothing of one is in the other but objects that are equal.
+        Of a field that may be one, and of a long entry, each holds an object of its own, equal as
+        they are: what a peer sent does not outlive its connection then.
         """
-        head = [(b":path", b"/a.B/C" * 3), (b"authorization", b"token" * 3)]
+        head = [
+            (b":path", b"/a.B/C" * 3),
+            (b"user-agent", b"a" * 246),
+            (b"user-agent", b"a" * 247),
+            (b"authorization", b"token" * 3),
+        ]
         tables = []
         for _ in range(2):
             decoder = HeadDecoder()
             decoder.decode(Encoder().encode(head), raw=True)
-            tables.append(list(decoder.header_table.dynamic_entries))
-        (secret, path), (other_secret, same_path) = tables
-        self.assertEqual([path, secret], head)
-        self.assertIs(path, same_path)
-        self.assertIsNot(secret[1], other_secret[1])
+            tables.append(list(decoder.header_table.dynamic_entries)[::-1])
+        first, second = tables
+        self.assertEqual([first, second], [head, head])
+        path, short, long, secret = zip(first, second, strict=True)
+        for one, other in (path, short):
+            self.assertIs(one, other)
+        for one, other in (long, secret):
+            self.assertIsNot(one[1], other[1])
 
 
 class ClosedStreamsTests(SynchronousTestCase):
