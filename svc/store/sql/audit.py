@@ -208,15 +208,19 @@ class AuditLog:
         return tuple(map(_link, self._stored.rows(from_seq, limit)))
 
     def ends_with(self, links: Sequence[ChainRow]) -> bool:
-        """Whether the rows from the first of *links* on are surely these.
-
-        They are compared as the database gives them; False where it spells them otherwise.
-        """
+        """Whether the rows from the first of *links* on are these, and no more."""
         written = [
             (one.seq, one.prev_hash, one.hash, one.canonical, one.signature or None)
             for one in links
         ]
-        return self._stored.rows(links[0].seq, len(links) + 1) == written
+        rows = self._stored.rows(links[0].seq, len(links) + 1)
+        if rows == written:
+            return True
+        # Not as SQLite gives them: PostgreSQL's driver gives memoryviews, and text as text.
+        try:
+            return [*map(_link, rows)] == [*links]
+        except AuditBroken:
+            return False
 
     def tail(self, limit: int) -> tuple[ChainRow, ...]:
         rows = self._db.all(self._stored.select + "ORDER BY seq DESC LIMIT ?", limit)
