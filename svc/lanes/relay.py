@@ -195,10 +195,12 @@ class Relay:
         self.is_joined = True
         right.flow_from(left)
         left.flow_from(right)
+        ended = [side for side in (left, right) if side.read_ended]
         for side in (left, right):
             side.transport.resumeProducing()
-            if side.read_ended:
-                self.half_closed(side)
+        # Now, since a transport that is closed must not be resumed.
+        for side in ended:
+            self.half_closed(side)
 
     def half_closed(self, side: RelaySide) -> None:
         """*side* writes no more: say so across, and close once both have."""

@@ -7,7 +7,9 @@ import socket
 from typing import Any
 
 from twisted.internet.error import ConnectionDone
+from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock
+from twisted.internet.tcp import Connection
 
 
 class SocketTransport:
@@ -55,6 +57,34 @@ class SocketTransport:
     def end(self) -> None:
         """Give up both ends."""
         self._close()
+        self.far.close()
+
+
+class Plain(Connection):
+    """Twisted's connection over one end of a pair, and the other end."""
+
+    connected = 1
+
+    def __init__(self, reactor: Any, protocol: Protocol) -> None:
+        ours, self.far = socket.socketpair()
+        self.far.setblocking(False)
+        super().__init__(ours, protocol, reactor)
+
+    def setTcpNoDelay(self, enabled: bool) -> None:
+        """Nothing: a socket pair is no TCP."""
+
+    def heard(self) -> bytes:
+        """What has come at the far end so far."""
+        pieces = []
+        try:
+            while piece := self.far.recv(1 << 20):
+                pieces.append(piece)
+        except BlockingIOError:
+            pass
+        return b"".join(pieces)
+
+    def end(self) -> None:
+        self.socket.close()
         self.far.close()
 
 

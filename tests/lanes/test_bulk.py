@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 from hypothesis import given
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from twisted.internet.interfaces import ISSLTransport
 from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock
-from twisted.internet.tcp import Connection
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import directlyProvides
@@ -18,38 +16,10 @@ from zope.interface import directlyProvides
 from svc.lanes.bulk import READ_BYTES, BulkWriter
 from svc.lanes.relay import Relay
 from svc.runtime.outlet import FULL_BYTES
-from tests.lanes.sockets import HandDriven
+from tests.lanes.sockets import HandDriven, Plain
 
 LARGE = bytes(range(256)) * 128
 SMALL = b"small"
-
-
-class Plain(Connection):
-    """Twisted's connection over one end of a pair, and the other end."""
-
-    connected = 1
-
-    def __init__(self, reactor: Any, protocol: Protocol) -> None:
-        ours, self.far = socket.socketpair()
-        self.far.setblocking(False)
-        super().__init__(ours, protocol, reactor)
-
-    def setTcpNoDelay(self, enabled: bool) -> None:
-        """Nothing: a socket pair is no TCP."""
-
-    def heard(self) -> bytes:
-        """What has come at the far end so far."""
-        pieces = []
-        try:
-            while piece := self.far.recv(1 << 20):
-                pieces.append(piece)
-        except BlockingIOError:
-            pass
-        return b"".join(pieces)
-
-    def end(self) -> None:
-        self.socket.close()
-        self.far.close()
 
 
 class Source:

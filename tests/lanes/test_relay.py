@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
+from twisted.internet import reactor
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import ITCPTransport
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface import directlyProvides
 
 from svc.lanes.relay import Relay, RelayEnded
+from tests.lanes.sockets import Plain
 
 
 class Wire(StringTransport):
@@ -108,6 +111,23 @@ class RelayTests(SynchronousTestCase):
         self.assertEqual(self.right.value(), b"all")
         self.assertTrue(self.right.wrote_end)
 
+    def test_both_half_closed_before_the_join(self) -> None:
+        """Two ends that came before the join close both sides, behind what each had sent."""
+        self.relay.left.makeConnection(self.left)
+        self.relay.left.dataReceived(b"request")
+        self.relay.left.readConnectionLost()
+        self.relay.right.dataReceived(b"answer")
+        self.relay.right.readConnectionLost()
+        self.relay.right.makeConnection(self.right)
+        self.assertEqual((self.right.value(), self.left.value()), (b"request", b"answer"))
+        self.assertTrue(self.left.disconnecting)
+        self.assertTrue(self.right.disconnecting)
+        for side in (self.relay.left, self.relay.right):
+            self.lose(side)
+        self.assertEqual(
+            self.successResultOf(self.relay.done), RelayEnded(7, 6, is_clean=True, first="left")
+        )
+
     def test_half_close_where_there_is_none(self) -> None:
         """A side that cannot say "no more" is closed instead."""
         self.right = WholeWire()
@@ -142,3 +162,21 @@ class RelayTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(self.relay.done).first, "left")
         self.relay.right.makeConnection(self.right)
         self.assertTrue(self.right.disconnecting)
+
+
+class SocketTests(TestCase):
+    async def test_both_half_closed_before_the_join(self) -> None:
+        """Two peers that had said all before they were joined hear each other out, and the end."""
+        relay = Relay()
+        lines = [Plain(reactor, side) for side in (relay.left, relay.right)]
+        for line, word in zip(lines, (b"request", b"answer"), strict=True):
+            self.addCleanup(line.far.close)
+            line.far.send(word)
+            line.far.shutdown(socket.SHUT_WR)
+        relay.left.makeConnection(lines[0])
+        relay.right.makeConnection(lines[1])
+        ended = await relay.done
+        self.assertEqual((ended.from_left, ended.from_right, ended.is_clean), (7, 6, True))
+        # To the end: a socket that was not closed would have nothing to read yet.
+        self.assertEqual([line.heard() for line in lines], [b"answer", b"request"])
+        self.assertEqual([line.far.recv(1) for line in lines], [b"", b""])
