@@ -157,7 +157,10 @@ class IHeardMessages(Interface):
 
 
 class IHeardCall(IRpcCall, IHeardMessages):
-    """A call whose handler may be told of messages.  Its listener hears until it has returned."""
+    """A call whose handler may be told of messages.
+
+    A listener hears of them until the handler has returned.
+    """
 
     def offer(message: bytes) -> Deferred[None] | None:
         """Queue one message; None, or what fires once there is room for the next.

@@ -93,9 +93,11 @@ class LeanReactor(EPollReactor):
         # By time, and of one time in the order asked; the number keeps calls from being compared.
         self._timed: list[tuple[float, int, DelayedCall]] = []
         self._number = count()
-        # Cancelled, and in the heap still: counted by the set's own functions.
+        # Calls that were cancelled and are still in the heap, or about to be put there.  A set
+        # counts each of them once, and Twisted can call its ``add`` without a function of Python.
         self._gone: set[DelayedCall] = set()
-        # Bound once, for all: each call that waits keeps them.
+        # What every timed call is given, to be told when it is cancelled or made earlier.  Methods
+        # bound for each call would take memory as long as it waits.
         self._told = self._gone.add, self._sooner
         self._polls_files = False
         super().__init__()  # type: ignore[no-untyped-call]

@@ -10,7 +10,7 @@ from twisted.internet.interfaces import ISSLTransport
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
-from zope.interface import implementer
+from zope.interface import directlyProvides
 
 from svc.model.principal import Role
 from svc.rpc.server.server import RpcServerFactory
@@ -21,7 +21,6 @@ _VERSION_3 = bytes.fromhex("a003020102")
 _VERSION_2 = bytes.fromhex("a003020101")
 
 
-@implementer(ISSLTransport)
 class Encrypted(StringTransport):
     """A transport whose TLS has verified these certificates."""
 
@@ -30,6 +29,7 @@ class Encrypted(StringTransport):
 
     def __init__(self, *chain: bytes) -> None:
         super().__init__(peerAddress=IPv4Address("TCP", "192.0.2.7", 4711))
+        directlyProvides(self, ISSLTransport)
         self.chain = [crypto.load_certificate(crypto.FILETYPE_ASN1, one) for one in chain]
 
     def getPeerCertificate(self) -> crypto.X509:

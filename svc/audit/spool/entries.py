@@ -44,7 +44,7 @@ class SpoolRequest:
         holder: The person who asked; None where a former life let it pass.
         cost: What was taken of the room for it, and is given back but for what it needs.
         sealed: There once it is sealed.
-        ahead: What it was written ahead with, if it was, and it is in no row yet.
+        ahead: The requests it was written ahead with; None where it was not written ahead.
     """
 
     unsealed: tuple[EntryForm, Recorded] | None

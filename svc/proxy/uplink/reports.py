@@ -214,7 +214,7 @@ class Reports:
             self._gather()
 
     def _gather(self) -> None:
-        """Send the ends that wait once others had time to join them."""
+        """Send the ends that wait once others have had time to join them."""
         left = self._sent_at + GATHER_SECS - self.clock.seconds()
         if left > 0:
             self._gathering = self.clock.callLater(left, self.deliver)
