@@ -55,7 +55,7 @@ class InPlaceTests(SynchronousTestCase):
         self.addCleanup(gateway.end)
         ada = gateway.add_person("ada", "ops")
         ada.up("echo")
-        echoed(ada, b"before")
+        until("a session before it", lambda: is_echoed(ada, b"before"))
         # What that level did not keep of a resource could not be signed for again.
         gateway.operator("resources", "remove", "echo")
         before = enrolled(gateway)
