@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -168,6 +169,7 @@ class SeveralAuthorities(SynchronousTestCase):
         self.check_same_owner()
         traffics = self.traffic(staying=3600.0, passing=PASSING_SECS)
         staying, passing = traffics[:2], traffics[2:]
+        [first] = [one for one in self.nodes() if one["role"] == "authority"]
         slowest = max(self.kill(number, passing) for number in range(1, KILLS + 1))
         self.check_own_records()
         for each in staying:
@@ -175,15 +177,28 @@ class SeveralAuthorities(SynchronousTestCase):
         leader = PROCESSES[self.lease()[1]]
         self.assertEqual(self.operator(leader, "status", "--json").checked().json["connectors"], 2)
         self.assertIn("verified", self.operator(leader, "audit", "verify").checked().stdout)
+        until("it reports again, though it stands by", lambda: self.has_reported(first["id"]), 120)
         # A node whose report found nobody tries again an interval later at most.
         seconds = 3 * EVERY_SECS
-        until("every node reported", lambda: self.reported(leader) == self.listed(leader), seconds)
+        until("every node reported", lambda: self.reported() == self.listed(leader), seconds)
         say(f"{KILLS} kills, slowest {slowest:.2f} s; {self.accounts(traffics)}")
 
-    def reported(self, leader: str) -> set[str]:
+    def nodes(self) -> list[dict[str, Any]]:
+        """What the leader says of each node, its last report included."""
+        leader = PROCESSES[self.lease()[1]]
+        rows: list[dict[str, Any]] = (
+            self.operator(leader, "list-nodes", "--health", "--json").checked().json
+        )
+        return rows
+
+    def has_reported(self, node_id: str) -> bool:
+        """Whether this node has reported since the one that was killed last started again."""
+        [row] = [one for one in self.nodes() if one["id"] == node_id]
+        return row["health"] is not None and row["health"]["at"] > self.started_at
+
+    def reported(self) -> set[str]:
         """The nodes that reported to this leader, or to one before it; also such as stand by."""
-        rows = self.operator(leader, "list-nodes", "--health", "--json").checked().json
-        return {row["id"] for row in rows if row["health"] is not None}
+        return {row["id"] for row in self.nodes() if row["health"] is not None}
 
     def listed(self, leader: str) -> set[str]:
         """Every node there is: both Proxies, both Connectors, and who has ever led."""
@@ -288,6 +303,7 @@ class SeveralAuthorities(SynchronousTestCase):
             # On a busy machine a leader may lose its short lease meanwhile: a real move more.
             self.assertGreaterEqual(moves, 1)
             self.assertLessEqual(moves, self.lease()[0] - epoch)
+        self.started_at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         self.start_standing_by(victim)
         return taken
 

@@ -218,6 +218,7 @@ def _assembled(
         follow_secs=snapshot.reload_secs,
         own=queue.own,
     )
+    reporting, writing_health = health_services(p, control.health, peers.route, shared.checks)
     for service in (
         StoreLifecycle(p.opened.store, clock, in_pool(p.runtime.reactor)),
         p.tasks,
@@ -233,6 +234,7 @@ def _assembled(
         ),
         *renewals(p, rooms, heads.writer),
         peers.distribution.reporting,
+        reporting,  # before what waits for our turn to lead: one that stands by reports, too
         queue.watching,
         *heads.services(turn),
         p.keeper,
@@ -266,7 +268,7 @@ def _assembled(
         rooms.sweeping,
         rooms.forgetting,
         rooms.recordings.expiring,
-        *health_services(p, control.health, peers.route, shared.checks),
+        writing_health,
         Serves(role, p.serving),
         *listeners.values(),
         *(() if page is None else (page,)),
