@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import socket
+from contextlib import ExitStack
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -53,6 +54,11 @@ def reloaded(role: str) -> dict[str, Any]:
     return found
 
 
+def _echo(peer: socket.socket) -> bytes:
+    peer.sendall(b"word")
+    return peer.recv(4)
+
+
 class ReloadTests(SynchronousTestCase):
     """At a gateway that goes on all the while."""
 
@@ -74,16 +80,18 @@ class ReloadTests(SynchronousTestCase):
     def sessions(self, count: int) -> list[bytes]:
         """What so many sessions at once are answered; an empty answer is a refusal."""
         place, answers = ada().endpoint("echo"), []
-        peers = [socket.create_connection(place, 20) for _ in range(count)]
-        for peer in peers:
-            peer.settimeout(20)
-            try:
-                peer.sendall(b"word")
-                answers.append(peer.recv(4))
-            except ConnectionError:
-                answers.append(b"")
-        for peer in peers:
-            peer.close()
+        with ExitStack() as ending:
+            peers: list[socket.socket | None] = []
+            for _ in range(count):
+                try:
+                    peers.append(ending.enter_context(socket.create_connection(place, 20)))
+                except ConnectionError:
+                    peers.append(None)  # refused before the kernel told us that it stands
+            for peer in peers:
+                try:
+                    answers.append(b"" if peer is None else _echo(peer))
+                except ConnectionError:
+                    answers.append(b"")
         until("all are over", lambda: not self.gateway.status()["open_sessions"])
         return answers
 
@@ -94,7 +102,7 @@ class ReloadTests(SynchronousTestCase):
         first = reloaded(PROXY)
         self.assertEqual(first["changed_keys"], [])
         config, before = self.files.config(PROXY), dict(self.files.table(PROXY))
-        self.gateway.configure(PROXY, {MOST: 1})
+        self.change(PROXY, **{MOST: 1})
         told = reloaded(PROXY)
         self.assertEqual((told["changed_keys"], told["restart_keys"]), ([MOST], []))
         self.assertEqual(told["generation"], first["generation"] + 1)
