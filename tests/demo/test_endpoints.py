@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from errno import ECONNREFUSED, ECONNRESET
 from pathlib import Path
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectError
@@ -25,7 +26,7 @@ class LocalEndpointTests(SynchronousTestCase):
         local = LocalEndpoints(reactor, Clock(), Path("nowhere"))
         talking = Deferred.fromCoroutine(local.talk(THERE, b"open", 0))
         [(_, _, factory, _, _)] = reactor.tcpClients
-        factory.clientConnectionFailed(None, Failure(ConnectError(number)))
+        factory.clientConnectionFailed(cast(Any, None), Failure(ConnectError(number)))
         return talking
 
     def test_reset_at_once(self) -> None:
