@@ -171,6 +171,11 @@ class PlayedSession:
         return self._person.receiver.is_whole
 
     @property
+    def is_asked_no_more(self) -> bool:
+        """Whether the target heard the person's own end of requests."""
+        return self._target.receiver.is_whole
+
+    @property
     def target_heard(self) -> bytes:
         """What reached the target, with the dialer's edits made."""
         return bytes(self._target.heard)

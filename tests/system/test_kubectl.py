@@ -186,6 +186,22 @@ class KubectlTests(SynchronousTestCase):
                         far.sendall(b"back")
                         self.assertEqual(near.recv(4, socket.MSG_WAITALL), b"back")
 
+    def test_no_session_stays(self) -> None:
+        """Where kubectl has ended or was killed, its sessions end, though the cluster is silent."""
+        stock, *older = kubectls()
+        for self.path, environ in ((stock, WEBSOCKET), *((path, SPDY) for path in (stock, *older))):
+            self.kubectl("exec", "front", "--", "true", environ=environ).checked()
+            for said, *words in (
+                ("front", "get", "pods", "-w"),
+                ("first line", "logs", "front", "-f"),
+                ("on", "exec", "front", "--", "sh", "-c", "echo on; sleep 99"),
+                ("Forwarding", "port-forward", "pod/front", ":80"),
+            ):
+                with self.running(*words, environ=environ) as running:
+                    self.says(running, said)
+        listed = ("sessions", "list", "--json")
+        until("no session", lambda: not self.kube.gateway.operator(*listed).json, seconds=30)
+
     def test_a_change_of_policy(self) -> None:
         """Ends a watch and an exec within seconds, and both say why."""
         for environ in (WEBSOCKET, SPDY):

@@ -127,7 +127,11 @@ class Exchange:
         return RememberedRequests(self.reading)
 
     async def requests(self) -> None:
-        """From the person: what is denied, or cannot be read, is dropped and answered here."""
+        """From the person: what is denied, or cannot be read, is dropped and answered here.
+
+        The end passes at once: who has gone away waits for no answer, and a target that has
+        nothing to say for hours would keep the session open for so long.
+        """
         stream = self.session.requests
         try:
             while (rest := await self._next_request()) is not None:
@@ -138,13 +142,19 @@ class Exchange:
         except _Last:
             pass
         else:
+            stream.close()
             await self.turns.fewer_than(1)
             return
+        self.turns.none_follows(self._close_worded)
+        if not await stream.some():
+            stream.close()
         await self.turns.fewer_than(1)
+        await _drop(stream, Body(length=LINGER))
+
+    def _close_worded(self) -> None:
+        # Else the target says the end of its own answer: the person's program believes no other.
         if self.turns.is_worded:
             self.session.answers.close()
-        # Else the target says the end of its own answer: the person's program believes no other.
-        await _drop(stream, Body(length=LINGER))
 
     async def answers(self) -> None:
         """From the target, each for the request that it belongs to."""

@@ -56,6 +56,7 @@ class Turns:
     _owed: list[Turn] = field(factory=list, init=False)
     _has_begun: bool = field(default=False, init=False)
     _waiting: list[tuple[int, Deferred[None]]] = field(factory=list, init=False)
+    _at_end: Callable[[], object] | None = field(default=None, init=False)
 
     def owe(self, turn: Turn) -> None:
         """Note the next request; it must be done before any of it is passed on."""
@@ -99,6 +100,11 @@ class Turns:
         self._go_on()
         return True
 
+    def none_follows(self, then: Callable[[], object]) -> None:
+        """Nothing more will be owed: call this once all is answered."""
+        self._at_end = then
+        self._go_on()
+
     async def fewer_than(self, count: int) -> None:
         """Wait until fewer answers than this are owed."""
         if len(self._owed) >= count:
@@ -118,3 +124,6 @@ class Turns:
                 self._waiting.remove(each)
                 if not waiting.called:
                     waiting.callback(None)
+        if self._at_end is not None and not self._owed:
+            then, self._at_end = self._at_end, None
+            then()

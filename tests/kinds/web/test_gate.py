@@ -245,6 +245,22 @@ class WebTests(KindContract, SynchronousTestCase):
         self.assertEqual((played.is_over, played.failure), (True, None))
         self.assertEqual(len(played.records), 1)
 
+    def test_a_person_who_leaves(self) -> None:
+        """The target hears it before it has answered, and may answer all the same."""
+        last = b"GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        for asked in (GET % b"/a", last):
+            played = self.played(asked)
+            self.assertFalse(played.is_asked_no_more)
+            played.person_ends()
+            self.assertEqual((played.is_asked_no_more, played.is_over), (True, False))
+            played.target_says(OK)
+            self.assertEqual((played.person_heard, played.is_over), (OK, True))
+            self.assertIsNone(played.failure)
+        played = self.played(GET % b"/a", GET % b"/admin")
+        played.person_ends()
+        played.target_says(OK)
+        self.assertEqual(statuses(played.person_heard), [200, 403])
+
     def test_a_target_that_closes(self) -> None:
         """The person hears the target's own end of a complete answer, which no Proxy can make."""
         last = b"GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -358,6 +374,17 @@ class WebTests(KindContract, SynchronousTestCase):
         (record,) = played.records
         assert record.request is not None
         self.assertIs(record.request.context["upgrade"], True)
+        played.target_ends()
+        self.assertEqual((played.is_over, played.failure), (True, None))
+
+    def test_the_end_of_a_websocket(self) -> None:
+        """The target hears that the person writes no more, and may still say its last word."""
+        played = self.websocket()
+        self.assertFalse(played.is_asked_no_more)
+        played.person_ends()
+        self.assertEqual((played.is_asked_no_more, played.is_over), (True, False))
+        played.target_says(b"\x88\x00")
+        self.assertEqual(played.person_heard, SWITCHED + b"\x88\x00")
         played.target_ends()
         self.assertEqual((played.is_over, played.failure), (True, None))
 

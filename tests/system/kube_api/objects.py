@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from threading import Condition
 from typing import Any
@@ -19,6 +20,9 @@ KINDS = {
     "services": ("Service", "service", "svc"),
 }
 """Resources, each with its kind, its singular name and its short one."""
+
+_LOOKS_EVERY = 0.05
+"""Seconds between two looks at whether a client has left its watch."""
 
 _COLUMNS = [
     {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0},
@@ -115,14 +119,17 @@ class Objects:
                 self._happened("DELETED", collection, gone)
             return gone
 
-    def watched(self, collection: str, since: int, seconds: float) -> Iterator[tuple[str, Object]]:
+    def watched(
+        self, collection: str, since: int, seconds: float, has_left: Callable[[], bool]
+    ) -> Iterator[tuple[str, Object]]:
         """What happens to a collection after a version, until nothing does for so long."""
-        at = since
-        while True:
+        at, ends = since, time.monotonic() + seconds
+        while time.monotonic() < ends and not has_left():
             with self._changed:
-                if not self._changed.wait_for(lambda at=at: len(self._log) > at, seconds):  # type: ignore[misc]
-                    return
+                if not self._changed.wait_for(lambda at=at: len(self._log) > at, _LOOKS_EVERY):  # type: ignore[misc]
+                    continue
                 news, at = self._log[at:], len(self._log)
+            ends = time.monotonic() + seconds
             for sort, where, one in news:
                 if where == collection:
                     yield sort, one

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import signal
 import socket
 import struct
 import subprocess
@@ -108,8 +109,8 @@ def _feed(channels: Channels, process: subprocess.Popen[bytes], entry: int, tty:
                 size = json.loads(data)
                 rows = struct.pack("HHHH", size["Height"], size["Width"], 0, 0)
                 fcntl.ioctl(entry, termios.TIOCSWINSZ, rows)
-    if process.poll() is None:
-        process.kill()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def forward(streams: Streams) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import select
+import socket
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -160,7 +161,9 @@ class ApiServer(BaseHTTPRequestHandler):
         since = int(self._first("resourceVersion") or self.server.objects.version)
         self._begin_chunks("application/json")
         with suppress(OSError):
-            for sort, one in self.server.objects.watched(collection, since, self.server.patience):
+            patience = self.server.patience
+            watched = self.server.objects.watched(collection, since, patience, self._has_left)
+            for sort, one in watched:
                 shown = table([one], one["metadata"]["resourceVersion"]) if is_table else one
                 self._chunk(json.dumps({"type": sort, "object": shown}).encode() + b"\n")
             self._chunk(b"")
@@ -175,9 +178,14 @@ class ApiServer(BaseHTTPRequestHandler):
                     self._chunk(data)
                 elif not self._is_set("follow") or time.monotonic() > ends:
                     break
-                else:
-                    select.select([self.connection], [], [], 0.02)
+                elif self._has_left(0.02):
+                    break
             self._chunk(b"")
+
+    def _has_left(self, seconds: float = 0) -> bool:
+        """Whether the client has ended its side, at which a Go server stops what it asked for."""
+        readable, _, _ = select.select([self.connection], [], [], seconds)
+        return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
 
     def _review(self, body: bytes) -> Object:
         """Whether the roles would allow it; asked in JSON, or in protobuf as kubectl does."""
