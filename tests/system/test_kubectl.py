@@ -72,6 +72,8 @@ class KubectlTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.path = stock_tool("kubectl")
         self.kube = kube()
+        # kubectl takes a connection that ends in order, and says nothing, for success.
+        self.addCleanup(lambda: self.assertEqual(self.kube.cluster.faults, []))
 
     def kubectl(
         self, *words: str, stdin: bytes = b"", environ: Mapping[str, str] = WEBSOCKET

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import select
 import socket
+import sys
 import time
+import traceback
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -176,9 +178,7 @@ class ApiServer(BaseHTTPRequestHandler):
             while True:
                 if data := lines.read():
                     self._chunk(data)
-                elif not self._is_set("follow") or time.monotonic() > ends:
-                    break
-                elif self._has_left(0.02):
+                elif not self._is_set("follow") or time.monotonic() > ends or self._has_left(0.02):
                     break
             self._chunk(b"")
 
@@ -311,6 +311,7 @@ class Cluster(ThreadingHTTPServer):
         pod: The directory that every pod is.
         patience: Seconds after which a watch in which nothing happens ends.
         refuses_upgrades: Exec and the like are answered 400, as where a backend is too old.
+        faults: What broke here other than a connection, which its client saw as an orderly end.
     """
 
     daemon_threads = True
@@ -324,8 +325,14 @@ class Cluster(ThreadingHTTPServer):
         self.pod = process_directory()
         self.patience = 60.0
         self.refuses_upgrades = False
+        self.faults: list[str] = []
         (self.pod / "log").write_text("first line\n", "ascii")
         self.objects.put("/api/v1/namespaces", of_v1("Namespace", metadata={"name": "shop"}))
         for name in ("front", "back"):
             self.objects.put(PODS, pod(name))
         Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep what broke; a client that leaves amid something is none of it."""
+        if not isinstance(sys.exception(), ConnectionError):
+            self.faults.append(traceback.format_exc())
