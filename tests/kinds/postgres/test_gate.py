@@ -609,6 +609,14 @@ class BrokenTests(SynchronousTestCase):
         talk.asks(b"".join(parse(f"s{n}", "SELECT 1") for n in range(4097)))
         self.ended(talk)
 
+    def test_a_person_who_leaves(self) -> None:
+        """It is over at once, though the server has not answered yet."""
+        talk = Talk()
+        self.assertEqual(kinds(talk.asks(query("SELECT pg_sleep(300)"))), "Q")
+        talk.played.person_ends()
+        said = talk.played.is_asked_no_more, talk.played.is_over, talk.played.failure
+        self.assertEqual(said, (True, True, None))
+
     def test_ends_in_order(self) -> None:
         """Terminate passes, and both ways end."""
         talk = Talk()
