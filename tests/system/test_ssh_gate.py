@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway.processes import Ran, run, until
+from svc.testing.gateway.processes import Child, Ran, run, until
 from svc.testing.gateway.settings import POLICY
 from tests.support.proof import proves
 from tests.support.tools import stock_tool
@@ -69,6 +69,23 @@ class PassedTests(_Gate, SynchronousTestCase):
         """A shell reads its commands, and its status is that of ssh."""
         done = self.ssh(stdin=b"echo $((6 * 7)); exit 4\n")
         self.assertEqual((done.status, done.stdout), (4, "42\n"), done.stderr)
+
+    def test_one_connection_for_many(self) -> None:
+        """Commands that share a connection (ControlMaster) each have their own status."""
+        shared = self.host.options("-S", str(self.home / "shared.sock"))
+        master = Child(
+            name="master",
+            words=[stock_tool("ssh"), "-MN", *shared, GATED],
+            home=self.home,
+            log=self.home / "master.log",
+        )
+        self.addCleanup(master.end)
+        master.start()
+        until("the master", (self.home / "shared.sock").exists, alive=[master])
+        for number in range(16):
+            command = [stock_tool("ssh"), *shared, GATED, f"echo {number}; exit {number}"]
+            done = run(command, self.home)
+            self.assertEqual((done.status, done.stdout), (number, f"{number}\n"), done.stderr)
 
     def test_terminal(self) -> None:
         """A terminal of the size that the client has is there for what runs."""

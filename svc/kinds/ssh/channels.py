@@ -109,7 +109,9 @@ class JoinedChannel(SSHChannel):  # type: ignore[misc]
         self.flowed()
 
     def write(self, data: bytes) -> None:
-        """Send bytes, or keep them until the window opens."""
+        """Send bytes, or keep them until the window opens; a peer that has closed takes none."""
+        if self.remoteClosed:
+            return
         if self.buf or len(data) > min(self.remoteWindowLeft, self.remoteMaxPacket):
             self.buf += data
             self._send_waiting()
@@ -119,6 +121,8 @@ class JoinedChannel(SSHChannel):  # type: ignore[misc]
 
     def writeExtended(self, dataType: int, data: bytes) -> None:
         """Likewise, stderr; there is nothing else."""
+        if self.remoteClosed:
+            return
         self.extBuf += data
         self._send_waiting()
 

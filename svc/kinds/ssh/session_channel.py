@@ -121,6 +121,19 @@ class SessionChannel(JoinedChannel):
             self._recording.printed(data, "err")
         super().writeExtended(dataType, data)
 
+    def closeReceived(self) -> None:
+        """See JoinedChannel; what runs still tells its status, and then it is closed here too.
+
+        OpenSSH closes once both ends of the bytes were said, which may be before the status.
+        """
+        self.buf.clear()
+        self.extBuf.clear()
+        other = self.other
+        if other in other.conn.channelsToRemoteChannel and other.conn.transport is not None:
+            other.loseConnection()
+        else:
+            self.conn.sendClose(self)
+
     def closed(self) -> None:
         """See JoinedChannel."""
         self._end_recording()

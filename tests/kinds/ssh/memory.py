@@ -63,6 +63,9 @@ class HostSession(SSHChannel):
     def eofReceived(self) -> None:
         self.came += b"<end>"
 
+    def closeReceived(self) -> None:
+        self.came += b"<closed>"  # as sshd, which closes when the command has ended
+
     def leave(self, status: int) -> None:
         """As a command that ends."""
         self.conn.sendRequest(self, b"exit-status", status.to_bytes(4, "big"))

@@ -132,6 +132,20 @@ class PassedTests(SynchronousTestCase):
         self.assertEqual((channel.said, channel.errors, channel.status), (b"out", b"err", 3))
         self.assertTrue(channel.is_closed)
 
+    def test_a_client_that_closes_first(self) -> None:
+        """The status reaches one that has closed after the last byte, as ssh does."""
+        channel = self.scene.run(b"sort")
+        [host] = self.scene.host_channels
+        channel.loseConnection()
+        self.scene.flush()
+        self.assertEqual((host.came, channel.is_closed), (b"<closed>", False))
+        host.write(b"more")
+        host.leave(3)
+        self.scene.flush()
+        self.assertEqual((channel.said, channel.status, channel.is_closed), (b"", 3, True))
+        again = self.scene.run(b"sort")
+        self.assertTrue(again.is_open)
+
     def test_terminal(self) -> None:
         """A terminal, its size and signals reach the host in order."""
         channel = self.scene.open(ClientChannel())
