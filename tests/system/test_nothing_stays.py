@@ -118,7 +118,7 @@ class NothingStays(SynchronousTestCase):
 
     def of_the_hosts(self) -> Iterator[Use]:
         """A host whose SSH ends at its Connector, and one whose SSH only passes."""
-        gated = GatedHost(self.gateway, sshd(), self.person, "gated")
+        gated = GatedHost(gateway=self.gateway, host=sshd(), person=self.person)
         passing = sshd().options(self.person.proxy_command())
         for name, options in (("gated", gated.options()), ("host", passing)):
             ssh = [stock_tool("ssh"), *options]
