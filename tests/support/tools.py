@@ -34,6 +34,8 @@ PACKAGES: Mapping[str, str] = {
     "openssl": "openssl",
     "kubectl": "kubernetes-client",
     "script": "bsdutils",
+    "setpriv": "util-linux",
+    "unshare": "util-linux",
     "make": "make",
     "node": "nodejs",
     "npm": "npm",
