@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import shutil
+import socket
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -14,6 +16,7 @@ from unittest import SkipTest
 from attrs import define, field
 
 from svc.client.low_ports.helped import may_bind
+from svc.client.low_ports.networks import MOST, NAME
 from svc.client.resident.control import ask_resident
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
@@ -26,6 +29,8 @@ from tests.system.world import around, sshd
 
 HELPER_UID = 54322
 """No account's: it is only not root's, and not the person's."""
+
+PORTS = (22, 80, 443)
 
 
 def as_user(uid: int, *capabilities: str) -> list[str]:
@@ -59,6 +64,10 @@ class LowPortsScene:
             made = self.directory / name
             made.mkdir(mode=0o755 if name == "runtime" else 0o700)
             os.chown(made, HELPER_UID, HELPER_UID)
+        # Who runs these tests beside us has another one.
+        networks = {"version": 1, "networks": {str(UID): os.getpid() % MOST}}
+        self.networks.write_text(json.dumps(networks))
+        os.chown(self.networks, HELPER_UID, HELPER_UID)
         self.helper = Child(
             name="client-net",
             words=[*as_user(HELPER_UID, "net_bind_service"), *svc_command("client-net")],
@@ -84,6 +93,11 @@ class LowPortsScene:
         return self.directory / "runtime/socket"
 
     @property
+    def networks(self) -> Path:
+        """Its memory."""
+        return self.directory / "state" / NAME
+
+    @property
     def home(self) -> Path:
         """The person's, who is the user :data:`tests.system.strangers.UID`."""
         return self.directory / "home"
@@ -105,7 +119,12 @@ class LowPortsScene:
     def start_client_net(self) -> None:
         """Start it, and wait until it listens."""
         self.helper.start()
-        until("the helper's socket", self.socket.exists, alive=[self.helper])
+        until("the helper", self.listens, alive=[self.helper])
+
+    def listens(self) -> bool:
+        """Whether the helper accepts connections."""
+        with socket.socket(socket.AF_UNIX) as tried:
+            return tried.connect_ex(str(self.socket)) == 0
 
     def endpoints(self) -> dict[str, dict[str, Any]]:
         """What the resident says of each resource."""
@@ -134,6 +153,12 @@ def scene() -> LowPortsScene:
     need_root()
     if as_stranger(lambda: may_bind(1)):
         raise SkipTest("every user of this machine may bind ports below 1024")
+    for port in PORTS:
+        try:
+            with socket.create_server((f"127.62.{os.getpid() % 251}.1", port)):
+                pass
+        except OSError:
+            raise SkipTest(f"another program listens on port {port} of every address") from None
     directory = Path(tempfile.mkdtemp(prefix="svc-low-ports-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     directory.chmod(0o755)

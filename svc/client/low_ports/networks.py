@@ -106,7 +106,7 @@ def _read(path: Path, data: bytes) -> dict[int, int]:
         if len(data) > _MAX_BYTES or document["version"] != VERSION:
             raise ValueError("another form")
         return _checked(document["networks"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ConfigError(
             str(path),
             "is damaged, or of a later version; restore it, or move it away: residents then get "
