@@ -19,6 +19,7 @@ _NOT_PERSONS = (
     "all",
     "init",
     "demo",
+    "client-net",
     "service",
     "reload",
     "setup",

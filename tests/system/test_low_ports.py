@@ -18,6 +18,8 @@ from tests.system.low_ports import HELPER_UID, as_user, scene
 from tests.system.strangers import UID, as_stranger
 from tests.system.world import sshd
 
+RUN_BY = "make fault"
+
 NO_ACCOUNT = 3_000_000
 """Of the range that useradd gives to the namespaces of a user."""
 
