@@ -18,7 +18,7 @@ from svc.client.low_ports.words import ADDRESS_IN_USE, BIND, NETWORK, NOT_YOURS
 from svc.errors import Denied, Fault, Malformed, SvcError
 from svc.model.session.local_ports import LOWEST_FREE
 
-_log = Logger(namespace="svc_client_net")
+_log = Logger(namespace="svc_client")
 
 HasAccount = Callable[[int], Awaitable[bool]]
 """``await has_account(uid)``: whether the machine knows the user; raises SvcError if it is late."""
@@ -36,7 +36,7 @@ class PortBinder:
     """Answers questions.
 
     Attributes:
-        has_account: Asked once of each user: ids out of ``/etc/subuid``, of which a user has
+        has_account: Asked once of each user: subordinate ids, of which a user has
             thousands, get no networks.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from attrs import define, field, frozen
@@ -93,6 +93,12 @@ class LowPorts:
         Raises:
             SvcError: it refused, or there is none.
         """
+        if self._network is not None and IPv4Address(address) not in self._network:
+            raise Unavailable(
+                f"{self._network}, your network of {CLIENT_NET}, has no address left for it; raise "
+                "client.native_port_offset, which is 10000 by default",
+                reason="network_full",
+            )
         question = {"ask": BIND, "address": address, "port": port}
         try:
             await self._asked(question, made.fileno())

@@ -20,7 +20,7 @@ from svc.errors import Malformed, SvcError, TooMany
 from svc.ratelimit.limits import Buckets, Rate
 from svc.rpc.peer import peer_of
 
-_log = Logger(namespace="svc_client_net")
+_log = Logger(namespace="svc_client")
 
 MAX_CONNECTIONS = 256
 """Of all users: past it the oldest is cut off, which a question that is asked at once is not."""

@@ -37,14 +37,14 @@ def addresses(
         within: Networks that some resources need an address of; one that is full gives none.
     """
     networks = within or {}
-    wanted = sorted(set(resources))
+    all_wanted = set(resources)
     given = {
         name: where
         for name, where in (kept or {}).items()
-        if name in wanted and IPv4Address(where) in networks.get(name, LOOPBACK)
+        if name in all_wanted and (name not in networks or IPv4Address(where) in networks[name])
     }
     taken = set(given.values())
-    for name in wanted:
+    for name in sorted(all_wanted):
         if name not in given:
             tried = chain(
                 _tries(cluster, uid, name, networks.get(name, LOOPBACK)),

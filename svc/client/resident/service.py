@@ -258,8 +258,8 @@ class Resident(AsyncService):
         self._write()
 
     async def _give_addresses(self, natives: Mapping[str, int | None]) -> None:
-        used = {name for name, there in self._open.items() if there.endpoint.address}
-        await self.given.give(natives, used)
+        opened = {name for name, there in self._open.items() if there.endpoint.address}
+        await self.given.give(natives, opened if self.place.tcp else natives)
 
     def _write(self) -> None:
         self._published.write([there.endpoint for there in self._open.values()])

@@ -216,6 +216,14 @@ class OtherAnswerTests(LowPortsCase):
         self.ports.path = "/nonexistent"
         self.assertEqual(await self.ports.network(22), IPv4Network("127.72.4.0/22"))
 
+    async def test_full_network(self) -> None:
+        """The helper is not asked for an address that is none of the user's."""
+        await self.say(b'{"network": "127.72.4.0/22"}')
+        await self.ports.network(22)
+        why = await self.refused("127.72.8.1")
+        self.assertEqual(why.reason, "network_full")
+        self.assertIn("127.72.4.0/22", why.text)
+
     async def test_not_bound(self) -> None:
         """A socket that was not bound where it was asked is not listened on."""
         await self.say(b'{"bound": true}')
