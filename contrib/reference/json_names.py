@@ -190,6 +190,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "policies_after": "ids of the policies of the file that decide",
         "policies_before": "ids of the active policies that decide",
         "reason": "why, as a stable word",
+        "reason_text": "what the reason of a decision means; null: it was allowed",
         "recorded_as": "what a recording is: asciicast-v2 or json-lines; null: not known yet",
         "sealed_size": "bytes of the sealed file of a recording",
         "sealed_sha256": "SHA-256 of that file",

@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from svc.model.clocks import since
-from svc.model.policy.requested import known_command
+from svc.model.ids import is_random_id
+from svc.model.policy.requested import known_command, why_command
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
     from svc.messages.session import Explanation
 
+NOT_SERVED = (
+    "no Connector serves it now: try again in a minute, and if that does not help, ask an operator "
+    "to look at `svc authority resources list`"
+)
+"""The problem of a resource that may be viewed and that nobody serves."""
 
 _WHOSE = ("cluster", "person", "agent", "name")
 """What tells an identity from others, in a status; the name is for people."""
@@ -144,19 +150,25 @@ def reasons(status: dict[str, Any]) -> list[str]:
         if endpoint["problem"]:
             lines.append(f"{escaped(endpoint['resource'])}: {escaped(endpoint['problem'])}")
         elif not endpoint["served"] and status["proxy"]["connected"]:
-            lines.append(f"{escaped(endpoint['resource'])}: no such resource is connected")
+            lines.append(f"{escaped(endpoint['resource'])}: {NOT_SERVED}")
     for one in status["ended"]:
-        decision = f", decision {one['decision_id']}" if one["decision_id"] else ""
-        line = f"{one['at']} {one['resource']}: session ended: {one['text']}"
-        lines.append(escaped(f"{line} ({one['reason']}{decision})"))
+        line = f"{one['at']} {one['resource']}: session ended: {one['text']} ({one['reason']})"
+        lines.append(escaped(f"{line}{_to_see_why(one)}"))
     for one in status["refused"]:
-        decision = f", decision {one['decision_id']}" if one["decision_id"] else ""
         policies = f", policies {','.join(one['policies'])}" if one["policies"] else ""
-        line = f"{one['at']} {one['resource']}: {one['text']} ({one['reason']}{decision}{policies})"
+        # Whoever worded it may have begun with the name.
+        text = one["text"].removeprefix(f"{one['resource']}: ")
+        line = f"{one['at']} {one['resource']}: {text} ({one['reason']}{policies})"
         ask = f"; to ask for access: {one['request_hint']}" if one["request_hint"] else ""
         often = "" if one["count"] == 1 else f"; {one['count']} times since {one['first_at']}"
-        lines.append(escaped(f"{line}{often}{ask}"))
+        lines.append(escaped(f"{line}{often}{ask}{_to_see_why(one)}"))
     return lines
+
+
+def _to_see_why(one: dict[str, Any]) -> str:
+    """What to type, without options; nothing where nothing was decided."""
+    is_known = is_random_id(one["decision_id"])  # a Proxy said it
+    return f"; to see why: {why_command(one['decision_id'])}" if is_known else ""
 
 
 def policies_say(told: Explanation) -> list[tuple[str, object]]:

@@ -13,7 +13,7 @@ from svc.cli.directory import own_directory_option
 from svc.cli.output import hint, json_option, pairs, print_result
 from svc.cli.person import able_person, with_reactor
 from svc.cli.person_texts import how_to_ask, policies_say, rights_say, session_end
-from svc.client.own_options import own_options
+from svc.client.own_options import own_options, with_options
 
 if TYPE_CHECKING:
     from svc.compose.person import PersonSide
@@ -65,6 +65,7 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
     if not told.explained:
         hint([_NOT_TOLD if is_random_id(decision_id) else _NOT_FOUND])
         return 1
+    options = own_options(globals_.config)
     print_result(
         as_json,
         explanation(told),
@@ -73,6 +74,8 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
                 *([] if told.decision_id == decision_id else [("id", told.decision_id)]),
                 ("decision", told.decision),
                 ("reason", told.reason),
+                *([("meaning", told.reason_text)] if told.reason_text else []),
+                *([("what to do", with_options(told.hint, options))] if told.hint else []),
                 ("policies", told.policies),
                 ("action", told.action),
                 ("resource", told.resource),
@@ -85,7 +88,7 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
         ),
     )
     if not as_json:
-        hint([_NO_TEXT] if answer.lacks_text else how_to_ask(told, own_options(globals_.config)))
+        hint([_NO_TEXT] if answer.lacks_text else how_to_ask(told, options))
     return 0
 
 

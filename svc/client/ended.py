@@ -12,6 +12,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from svc.lanes.relay import Relay, RelaySide
+from svc.model.policy.requested import why_command
 from svc.model.session.ending import SessionOver
 
 _log = Logger(namespace="svc_client")
@@ -63,8 +64,10 @@ class CutSessions:
 
 def ended_text(resource: str, over: SessionOver) -> str:
     """A cut as one line for a person; not yet escaped."""
-    decision = f"; decision {over.decision_id}" if over.decision_id else ""
-    return f"{resource}: session ended: {over.text}; reason {over.reason}{decision}"
+    why = why_command(over.decision_id, over.command_options) if over.decision_id else ""
+    return f"{resource}: session ended: {over.text}; reason {over.reason}" + (
+        f"; to see why: {why}" if why else ""
+    )
 
 
 class SessionSide(RelaySide):

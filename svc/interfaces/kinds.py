@@ -91,6 +91,8 @@ class KindTerms:
             to be an :class:`IEndingDialer` then.  Each is decided as the session opens, and stands
             in the grant.  A session of another resource of the kind has none, and its parameters
             are held to nothing.
+        reasons: What a person is told of each reason by which the kind's gate refuses a request
+            itself, whatever policy says of it: the stable word, and what happened in plain words.
         sign_on: Given a session's ceiling and rights: what a certificate for its target says of
             them.  None: Authority certifies nobody for the kind's targets.
 
@@ -113,6 +115,7 @@ class KindTerms:
     guarded: frozenset[str] = frozenset()
     operations: Mapping[str, Operation] = field(factory=dict)
     rights: Mapping[str, Operation] = field(factory=dict)
+    reasons: Mapping[str, str] = field(factory=dict)
     sign_on: Callable[[Mapping[str, str], frozenset[str]], OnwardLogin] | None = None
 
 

@@ -67,6 +67,9 @@ class Explanation:
     that the decision opened has ended: when (RFC 3339), why, and on which lane.
     ``request_hint`` is what to type to ask for what was denied; empty where no approval would turn
     it.  ``rights`` and ``rights_denied`` are of a session that ends at its Connector.
+    ``reason_text`` is the reason in plain words, and ``hint`` who can mend it and how; both are
+    empty for what was allowed.  ``policies`` names those that decided, and none where the policy
+    allowed what came to nothing for another reason.
     """
 
     decision_id: str
@@ -85,6 +88,8 @@ class Explanation:
     request_hint: str = ""
     rights: tuple[str, ...] = ()
     rights_denied: tuple[str, ...] = ()
+    reason_text: str = ""
+    hint: str = ""
 
 
 @frozen
@@ -322,6 +327,8 @@ _EXPLANATION = MessageForm(
     request_hint=PLAIN,
     rights=FieldForm(read=tuple),
     rights_denied=FieldForm(read=tuple),
+    reason_text=PLAIN,
+    hint=PLAIN,
 )
 explanation_message = _EXPLANATION.message
 

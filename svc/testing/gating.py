@@ -27,6 +27,7 @@ from svc.model.session.edits import StreamEdits
 from svc.model.session.frames import MAX_FRAME_DATA, FrameChecker, FrameTagger, read_tagged
 from svc.model.session.gated import GatedReceiver, GateNote
 from svc.model.session.ranges import RequestChain
+from svc.model.session.reasons import WORDS
 from svc.model.session.request import SessionRequest
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
@@ -217,6 +218,10 @@ class PlayedSession:
         if isinstance(decided, GatedNote):
             self._sealer.seal(record)
         else:
+            known = self.session.opened.kind.terms.reasons
+            assert not record.reason or record.reason in {*WORDS, *known}, (
+                f"the kind's terms have no words for the reason {record.reason}"
+            )
             seal_request(decided, bytes, self._sealer.facts)
         self.records.append(record)
 

@@ -212,13 +212,21 @@ class SessionTests(SynchronousTestCase):
         self.assertEqual((refusal.reason, told), ("denied", details))
         self.assertEqual(policies_of(refusal), ("ops-only", "office-hours"))
         line = refused_text("db1", refusal)
-        for part in ("db1", "denied", DECISION, "ops-only"):
+        for part in ("db1", "denied", "ops-only"):
             self.assertIn(part, line)
+        self.assertTrue(line.endswith(f"; to see why: svc why {DECISION}"), line)
+        at = refused_text("db1", refusal, " --dir b")
+        self.assertTrue(at.endswith(f"; to see why: svc why {DECISION} --dir b"), at)
+        made_up = Denied("no", details={"decision_id": "1; true"})
+        self.assertEqual(refused_text("db1", made_up), "db1: no; reason denied")
 
     def test_what_next(self) -> None:
         """A resource that is not there, or of another kind, is refused with what to type."""
         absent = SvcError("db9: no such resource is connected", reason="unknown")
         self.assertIn("see what you may use: svc resources list", refused_text("db9", absent))
+        told = SvcError("db9: check the name with `svc resources list`", reason="unknown")
+        at = refused_text("db9", told, " --dir b")
+        self.assertEqual(at.count("svc resources list --dir b"), 1)
         for found, said in (
             ("web", "use `svc open x`, or run this with --kind web"),
             ("postgres", "use `svc db x`, or run this with --kind postgres"),

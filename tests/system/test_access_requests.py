@@ -87,7 +87,7 @@ class AccessRequestTests(SynchronousTestCase):
         self.assertIn("reason denied", denied.stderr)
         self.assertIn("approves a request for it (ask the on-call lead)", denied.stderr)
         self.assertIn("to ask for access: svc request echo", denied.stderr)
-        found = re.search("decision ([0-9a-f]{32})", denied.stderr)
+        found = re.search("svc why ([0-9a-f]{32})", denied.stderr)
         assert found is not None
         unknown = self.bob.svc("why", "0" * 8)
         self.assertEqual((unknown.status, unknown.stdout), (1, ""))

@@ -33,7 +33,7 @@ permit (principal is Operator, action in Action::"administer", resource is Clust
 @id("look-only")
 permit (principal in Group::"ops", action in Action::"view", resource);
 """
-_DECISION = re.compile(r"decision ([0-9a-f]{32})")
+_DECISION = re.compile(r"svc why ([0-9a-f]{32})")
 
 
 @define
@@ -59,7 +59,9 @@ class Piped:
     def cut(self) -> Cut:
         """Wait until the output ends; what stands on stderr by then."""
         said = self.command.said()
-        found = re.search(r"echo: session ended: .*; reason (\w+); decision ([0-9a-f]{32})", said)
+        found = re.search(
+            r"echo: session ended: .*; reason (\w+); to see why: svc why ([0-9a-f]{32})", said
+        )
         assert found is not None, f"on stderr when the output ended: {said!r}"
         return Cut(found[1], found[2])
 
@@ -107,7 +109,7 @@ class ThroughResident:
         ]
         assert (event["resource"], event["reason"]) == ("echo", told["reason"]), event
         explained = self.person.svc("status", "--explain").stdout  # 1 with an ended certificate
-        line = f"({told['reason']}, decision {told['decision_id']})"
+        line = f"({told['reason']}); to see why: svc why"
         assert line in explained, explained
         return Cut(told["reason"], told["decision_id"])
 

@@ -86,7 +86,7 @@ class HandedOverTests(SynchronousTestCase):
             command.start()
             said = command.said()
             self.assertEqual(command.process.wait(20), 1)
-            found = re.search(r"decision ([0-9a-f]{32})", said)
+            found = re.search(r"svc why ([0-9a-f]{32})", said)
             assert found is not None, said
             self.assertEqual(self.world.gateway.decision(found[1])[0]["decision"], "deny")
             told.append(said.replace(found[1], "…"))

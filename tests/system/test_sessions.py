@@ -47,7 +47,7 @@ SESSIONS_OF_A_TUNNEL = 32
 SESSIONS_ELSEWHERE = SESSIONS_OF_A_TUNNEL if IS_LONG else 8
 """In the other layouts, which differ in the processes and lanes and not in the tunnel."""
 
-_DECISION = re.compile(r"decision ([0-9a-f]{32})")
+_DECISION = re.compile(r"svc why ([0-9a-f]{32})")
 
 
 def received(peer: socket.socket, at_once: int = MIB) -> Iterator[bytes]:

@@ -37,7 +37,7 @@ RUN_BY = "make fault"
 
 MANY = 50
 IS_LONG = os.environ.get("SVC_LONG") == "1"
-_ID = re.compile(r"decision ([0-9a-f]{32})")
+_ID = re.compile(r"(?:decision|svc why) ([0-9a-f]{32})")
 
 
 def through(person: GatewayPerson, resource: str = "echo") -> Ran:

@@ -37,6 +37,7 @@ from svc.model.policy.approval import MAX_VALID_SECS
 from svc.model.policy.requested import exact_command, request_command
 from svc.model.policy.requests import may_view
 from svc.model.principal import CALLERS
+from svc.model.session.reasons import ReasonWords, words_of
 from svc.model.session.request import is_fresh, stale
 from svc.model.short_ids import DECISION, whole_id
 from svc.model.signing import Purpose, verify
@@ -134,18 +135,19 @@ class Explainer:
         return engine.decide(may_view(person_id, target, self.now())).allowed
 
     async def _told(self, record: Mapping[str, Any], end: Mapping[str, Any]) -> Explanation:
-        version, named = record.get("policy_version", 0), record.get("policies", ())
+        version, named = record.get("policy_version", 0), _policies(record)
         reasons = await self.reasons.of(version)
         deciding = {one: reasons[one] for one in named if one in reasons}
         way = self._way_to_ask(record)
         told = {**way.permits, **deciding}
         details = record.get("details", {})
+        words = self._words(record, way)
         return Explanation(
             decision_id=record["decision_id"],
             explained=True,
             decision=record["decision"],
             reason=record.get("reason", ""),
-            policies=tuple(named),
+            policies=named,
             action=record.get("cedar_action", ""),
             resource=record.get("resource_id", ""),
             policy_version=version,
@@ -157,6 +159,18 @@ class Explainer:
             request_hint=way.command,
             rights=tuple(details.get("rights", ())),
             rights_denied=tuple(details.get("rights_denied", ())),
+            reason_text="" if words is None else words.text,
+            hint="" if words is None else words.hint,
+        )
+
+    def _words(self, record: Mapping[str, Any], way: _WayToAsk) -> ReasonWords | None:
+        kind = self.kinds.get(record.get("resource_kind", ""))
+        return words_of(
+            record["decision"],
+            record.get("reason", ""),
+            policies=bool(_policies(record)),
+            requestable=bool(way.command),
+            kind_reasons={} if kind is None else kind.terms.reasons,
         )
 
     def _way_to_ask(self, record: Mapping[str, Any]) -> _WayToAsk:
@@ -217,6 +231,11 @@ def _is_of(asker_id: str, record: Mapping[str, Any] | None) -> bool:
     """Whether the decision of this record is about them."""
     actor = {"kind": caller_kind(asker_id), "id": asker_id}
     return record is not None and record["actor"] == actor
+
+
+def _policies(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those that decided; of what nobody serves, the record names those that allowed it."""
+    return () if record["decision"] == "not_served" else tuple(record.get("policies", ()))
 
 
 def _resource_of(record: Mapping[str, Any]) -> tuple[str, str]:

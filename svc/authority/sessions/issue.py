@@ -20,14 +20,13 @@ from svc.authority.access.approved import ApprovalUsedUp
 from svc.authority.access.offer import AccessOffers
 from svc.authority.limits import AskRates
 from svc.authority.refusals import RefusalRecords
-from svc.authority.registry.operators import for_want_of_factor
 from svc.authority.registry.peers import PeerProxies
 from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.onward import (
     NO_CERTIFICATES,
     OnwardCertificates,
-    not_served_text,
 )
+from svc.authority.sessions.refused import refused_answer
 from svc.authority.sessions.request import (
     IssuanceResult,
     VerifiedRequest,
@@ -66,7 +65,6 @@ from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import AccessRequest, Decision
 from svc.model.policy.requested import ApprovedAccess
 from svc.model.policy.requests import (
-    FACTOR_AGE,
     may_open,
     may_view,
     user,
@@ -82,11 +80,6 @@ from svc.model.signing import Purpose, Signed, verify
 from svc.policy.entities import cedar_json
 
 _log = Logger(namespace="svc_authority")
-
-REFUSAL_TEXT = "access denied, or no such resource"
-"""One text for what may not be viewed and for what never was (rule R16)."""
-
-REQUESTABLE_TEXT = "access denied, unless another person approves a request for it"
 
 _ROUNDS = 3
 """How often a session is decided whose approval another session has just used up."""
@@ -342,9 +335,10 @@ class Issuance:
         trusts = _trusts_each if verified.kind.opaque else self.gated.trust.is_trusted
         connector = self.peers.serving(verified.resource.assigned, proxy.id, trusts)
         if connector is None:
-            served_before = verified.resource.last_served_at is not None
-            reason = "departed" if served_before else "unknown"
-            return evolve(outcome, word="not_served", reason=reason)
+            was_served = verified.resource.last_served_at is not None
+            return evolve(
+                outcome, word="not_served", reason="departed" if was_served else "unknown"
+            )
         rights = rights_of(engine, verified, now, reported) if verified.ends else None
         return self.onward.planned(verified, evolve(outcome, connector=connector, rights=rights))
 
@@ -442,20 +436,7 @@ class Issuance:
                 approved=outcome.approved,
                 peer_address=self.peers.address(grant.egress_proxy_id),
             )
-        if outcome.word == "not_served" and outcome.may_view:
-            text = not_served_text(outcome.reason).format(verified.request.resource)
-            return AuthorizeAnswer(
-                outcome.decision_id, reason=outcome.reason, text=text, may_view=True
-            )
-        # What may not be viewed is answered like what never was, whatever kept it closed.
-        return AuthorizeAnswer(
-            outcome.decision_id,
-            reason="denied",
-            text=_refusal_text(outcome),
-            policies=outcome.policies if outcome.may_view else (),
-            may_view=outcome.may_view,
-            request_hint=outcome.request_hint,
-        )
+        return refused_answer(verified, outcome)
 
     def _grant(
         self,
@@ -570,13 +551,3 @@ def _end_ms(verified: VerifiedRequest, outcome: IssuanceResult, issued_at_ms: in
     if not verified.kind.opaque:
         end = min(end, issued_at_ms + GATED_MS)
     return end if outcome.approved is None else min(end, outcome.approved.ends_at * 1000)
-
-
-def _refusal_text(outcome: IssuanceResult) -> str:
-    if outcome.wants_factor and outcome.may_view:
-        is_known = FACTOR_AGE in outcome.decision.request.context
-        return f"access denied {for_want_of_factor(is_known=is_known)}"
-    if not outcome.request_hint:
-        return REFUSAL_TEXT
-    reason = outcome.request_reason
-    return f"{REQUESTABLE_TEXT} ({reason})" if reason else REQUESTABLE_TEXT

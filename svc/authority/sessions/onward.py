@@ -8,6 +8,7 @@ what the session's rights need.  What it will say is recorded with the session, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from attrs import evolve, frozen
 from twisted.logger import Logger
@@ -25,7 +26,7 @@ from svc.pki.ssh_certificates import signed_user_certificate
 PROFILE = "onward_ssh"
 """What records call the certificates."""
 
-UNAVAILABLE = "onward_unavailable"
+UNAVAILABLE: Final = "onward_unavailable"
 """The reason of a session that is not granted, for want of a certificate."""
 
 _log = Logger(namespace="svc_authority")
@@ -126,16 +127,6 @@ class OnwardCertificates:
         if outcome.onward is None or key is None:
             return b""
         return signed_user_certificate(key, outcome.onward)
-
-
-def not_served_text(reason: str) -> str:
-    """What a person is told whose session is allowed and not granted; names the resource."""
-    if reason == UNAVAILABLE:
-        return (
-            "{}: the cluster has no certificate to log in at this host with now; ask an operator, "
-            "whom the Authority's log tells what is missing"
-        )
-    return "{}: no such resource is connected"
 
 
 NO_CERTIFICATES = OnwardCertificates(key=lambda: None, now=lambda: 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from attrs import frozen
 
@@ -26,6 +26,7 @@ from svc.model.policy.requested import ApprovedAccess
 from svc.model.policy.requests import may_open_at
 from svc.model.session.onward import OnwardCertificate
 from svc.model.session.parameters import AskedParameters
+from svc.model.session.reasons import DecidedReason
 from svc.model.session.request import SessionRequest
 from svc.model.session.session import Session
 
@@ -175,7 +176,7 @@ class IssuanceResult:
     may_view: bool
     entities: EntitySlice | None
     word: str = "allow"
-    reason: str = ""
+    reason: DecidedReason | Literal[""] = ""
     connector: Registered | None = None
     request_hint: str = ""
     request_reason: str = ""

@@ -175,7 +175,7 @@ def policies_of(error: SvcError) -> tuple[str, ...]:
 _OWN_COMMAND = {"kube": "svc kubeconfig", "postgres": "svc db {}", "web": "svc open {}"}
 """What a person types to use a resource of a kind, where that is not ssh or proxy-ssh."""
 
-_UNKNOWN = "unknown"
+_UNKNOWN, _LISTING = "unknown", "svc resources list"
 _NOT_NAMED, _ACCOUNT = "missing_parameter", "login_user"
 
 
@@ -200,9 +200,6 @@ def refused_text(resource: str, error: SvcError, options: str = "") -> str:
     """
     text = with_options(error.text.removeprefix(f"{resource}: "), options)
     parts = [f"{resource}: {text}", f"reason {error.reason}"]
-    decision_id = error.details.get("decision_id", "")
-    if decision_id:
-        parts.append(f"decision {decision_id}")
     policies = policies_of(error)
     if policies:
         parts.append(f"policies {', '.join(policies)}")
@@ -211,9 +208,12 @@ def refused_text(resource: str, error: SvcError, options: str = "") -> str:
             f"name the account: ssh ACCOUNT@{resource}, with the fragment that svc up writes, or "
             f"svc proxy-ssh{options} --user ACCOUNT {resource}"
         )
-    if error.reason == _UNKNOWN:
-        parts.append(f"see what you may use: svc resources list{options}")
+    if error.reason == _UNKNOWN and _LISTING not in error.text:
+        parts.append(f"see what you may use: {_LISTING}{options}")
     command = known_command(error.details.get("request", ""))
     if command:
         parts.append(f"to ask for access: {command}{options}")
+    decision_id = error.details.get("decision_id", "")
+    if is_random_id(decision_id):  # a Proxy said it
+        parts.append(f"to see why: {why_command(decision_id, options)}")
     return "; ".join(parts)

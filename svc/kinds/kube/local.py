@@ -52,7 +52,7 @@ from svc.kinds.web.words import (
     WEBSOCKET,
 )
 from svc.model.policy.requested import COMMAND_OPTIONS, known_command, why_command
-from svc.model.session.edits import MakeEdit
+from svc.model.session.edits import SESSION_UID, MakeEdit
 from svc.model.session.ending import SessionOver, known_ending
 
 _DECISION = re.compile(r"[0-9a-f]{32}\Z")
@@ -78,8 +78,8 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
     command = known_command(values.get(REQUEST, ""))
     options = values.get(COMMAND_OPTIONS, "")
     ask = f"; to ask for access: {command}{options}" if command else ""
-    why = f"to see why: {why_command(decision, options)}"
-    text = f"the access policy does not allow this request{by}{ask}; {why}"
+    why = f"; to see why: {why_command(decision, options)}" if decision else ""
+    text = f"the access policy does not allow this request{by}{ask}{why}"
     told = status(403, "Forbidden", text, policies)
     answer = json_answer("403 Forbidden", told, closes=bool(values.get(CLOSES)))
     return without_body(answer) if values.get(FORM) == NO_BODY else answer
@@ -103,7 +103,10 @@ def ended(came: bytes, values: Mapping[str, str]) -> bytes:
     if form == WEBSOCKET:
         code = TRY_AGAIN_LATER if over.is_transient else POLICY_VIOLATION
         return closing_frame(code, f"{over.text} ({over.reason})")
-    text = f"the connection was ended: {over.text} ({over.reason})"
+    # The session stands for the decision that let it open.
+    uid, options = values.get(SESSION_UID, ""), values.get(COMMAND_OPTIONS, "")
+    why = f"; to see why: {why_command(uid, options)}" if uid else ""
+    text = f"the connection was ended: {over.text} ({over.reason}){why}"
     number, line = (503, "ServiceUnavailable") if over.is_transient else (403, "Forbidden")
     told = status(number, line, text)
     if form == CHANNELS:

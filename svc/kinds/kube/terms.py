@@ -6,6 +6,7 @@ from svc.interfaces.kinds import KindTerms
 from svc.kinds.kube.actions import ACCESS, BY_SUBRESOURCE, ESCAPE
 from svc.kinds.kube.operations import operations
 from svc.kinds.kube.request import RequestInfo
+from svc.kinds.web.words import ANSWERED_HERE
 from svc.model.policy.access import ContextValue
 
 _REQUESTS = (*BY_SUBRESOURCE.values(), ESCAPE)
@@ -30,6 +31,10 @@ TERMS = KindTerms(
     },
     protocol="kube",
     guarded=frozenset({ESCAPE}),
+    reasons={
+        ANSWERED_HERE: "the request asks what the policy allows: svc answered it by itself, and "
+        "did not send it to the cluster",
+    },
     operations=operations(_REQUESTS),
 )
 

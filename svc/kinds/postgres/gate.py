@@ -33,7 +33,7 @@ from svc.kinds.postgres.messages import (
     text_at,
 )
 from svc.kinds.postgres.pipeline import MOST_OWED, Decided, Pipeline
-from svc.kinds.postgres.terms import OPAQUE, QUERY
+from svc.kinds.postgres.terms import OPAQUE, PASSED_OVER, QUERY, UNPREPARED
 from svc.kinds.postgres.walk import text_effects
 from svc.model.session.ending import NOT_RECORDED
 
@@ -42,8 +42,8 @@ PASSES = RequestVerdict(allowed=True, decision_id="")
 
 FUNCTION_CALL = TextEffects(effects=frozenset({"call"}), incomplete="function_call")
 UNKNOWN_PORTAL = TextEffects(effects=frozenset({"read"}), incomplete="unknown_portal")
-UNKNOWN_STATEMENT = TextEffects(effects=frozenset({"read"}), incomplete="unknown_statement")
-SKIPPED = TextEffects(incomplete="skipped")
+UNKNOWN_STATEMENT = TextEffects(effects=frozenset({"read"}), incomplete=UNPREPARED)
+SKIPPED = TextEffects(incomplete=PASSED_OVER)
 LONG_TEXT = TextEffects(incomplete="text_too_long")
 
 _AHEAD = 4096
@@ -368,7 +368,7 @@ def resolved(pipeline: Pipeline, effects: TextEffects) -> TextEffects:
             one.effects for one in effects.changes if one.name == name and one.effects is not None
         ]
         if not candidates:
-            return evolve(effects, incomplete="unknown_statement")
+            return evolve(effects, incomplete=UNPREPARED)
         if any(one.executes or one.changes for one in candidates):
             return evolve(effects, incomplete="sql_execute")  # of what runs others in its turn
         found += candidates

@@ -18,9 +18,11 @@ from svc.interfaces.kinds import LISTING, ILocalCheck
 from svc.kinds.web.answers import json_answer, page_answer, plain, refused_form
 from svc.kinds.web.head import WEBSOCKETS, BadHead, HttpRequest, Protocols
 from svc.kinds.web.listing import listing
+from svc.kinds.web.refusal_page import NAVIGATES, refusal_page
 from svc.kinds.web.split import RequestSplit
 from svc.kinds.web.words import POLICIES, REQUEST
-from svc.model.policy.requested import COMMAND_OPTIONS, known_command
+from svc.model.ids import is_random_id
+from svc.model.policy.requested import COMMAND_OPTIONS, known_command, why_command
 from svc.model.session.edits import SESSION_UID
 
 _OF_BROWSERS = frozenset({b"sec-fetch-site", b"origin", b"referer"})
@@ -28,7 +30,11 @@ _OF_BROWSERS = frozenset({b"sec-fetch-site", b"origin", b"referer"})
 
 _OWN_SITES = frozenset({b"same-origin", b"none"})
 
-_TOLD_APART = frozenset({"reason", "message", COMMAND_OPTIONS, REQUEST, POLICIES, SESSION_UID})
+DECISION = "decision_id"
+
+_TOLD_APART = frozenset(
+    {"reason", "message", "explain", COMMAND_OPTIONS, REQUEST, POLICIES, SESSION_UID}
+)
 """Names that details of a refusal, which a Proxy may have written, do not take in its JSON form."""
 
 _CONTINUE = """\
@@ -76,6 +82,7 @@ class RequestCheck:
     answer: bytes = field(default=b"", init=False)
     _requests: RequestSplit = field(init=False)
     _is_past: bool = field(default=False, init=False)
+    _navigates: bool = field(default=False, init=False)
 
     @_requests.default
     def _split(self) -> RequestSplit:
@@ -112,9 +119,16 @@ class RequestCheck:
         command = known_command(error.details.get(REQUEST, ""))
         if command:
             more[REQUEST] = f"{command}{error.details.get(COMMAND_OPTIONS, '')}"
+        decision = error.details.get(DECISION, "")
+        if is_random_id(decision):
+            more["explain"] = why_command(decision, error.details.get(COMMAND_OPTIONS, ""))
+        if self._navigates and not isinstance(error, BadHead):
+            title = "Not allowed" if error.fault is Denied.fault else "Not available now"
+            told = {**more, "reason": error.reason, "message": error.text}
+            return page_answer(_status(error), refusal_page(title, told))
         uid = plain(error.details.get(SESSION_UID, ""))
-        told = refused_form(error.reason, plain(error.text), uid, **more)
-        return json_answer(_status(error), told)
+        form = refused_form(error.reason, plain(error.text), uid, **more)
+        return json_answer(_status(error), form)
 
     def _judge(self, head: HttpRequest) -> None:
         asked = head.headers.one(b"host").decode("ascii").lower()
@@ -125,6 +139,8 @@ class RequestCheck:
                 reason="unknown_host",
             )
         self.fixed = self.fixed or resource
+        if not self.resource:
+            self._navigates = head.headers.one(b"sec-fetch-mode").lower() == NAVIGATES
         if self.names is not None:
             self._check_site(head, f"http://{asked}")
         self.also(head)

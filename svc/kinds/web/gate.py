@@ -22,6 +22,7 @@ from svc.kinds.web.head import (
 from svc.kinds.web.identity import named_by
 from svc.kinds.web.last_word import EndScan
 from svc.kinds.web.reading import MOST_QUESTION, RequestReading
+from svc.kinds.web.refusal_page import NAVIGATES
 from svc.kinds.web.remembered import RememberedRequests
 from svc.kinds.web.switch import switch_of
 from svc.kinds.web.terms import ACCESS
@@ -387,7 +388,7 @@ def _denial(head: HttpRequest, verdict: RequestVerdict, is_last: bool) -> dict[s
         values[REQUEST] = verdict.request_hint
     if head.method == b"HEAD":
         values[FORM] = NO_BODY
-    elif head.headers.one(b"sec-fetch-mode").lower() == b"navigate":
+    elif head.headers.one(b"sec-fetch-mode").lower() == NAVIGATES:
         values[FORM] = PAGE
     if is_last:
         values[CLOSES] = YES

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 from attrs import field, frozen
@@ -21,6 +20,7 @@ from svc.kinds.web.answers import (
     without_body,
 )
 from svc.kinds.web.check import RequestCheck
+from svc.kinds.web.refusal_page import refusal_page
 from svc.kinds.web.websocket import POLICY_VIOLATION, TRY_AGAIN_LATER, closing_frame
 from svc.kinds.web.words import (
     BAD_ANSWER,
@@ -46,26 +46,6 @@ from svc.model.session.ending import SessionOver, known_ending
 _WORD = re.compile(r"[a-z0-9_]{1,64}\Z")
 _DECISION = re.compile(r"[0-9a-f]{32}\Z")
 
-_HTML = """\
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>Not allowed</title>
-<h1>Not allowed</h1>
-<p>{message}</p>
-<dl>
-<dt>Reason</dt><dd>{reason}</dd>
-<dt>Policies</dt><dd>{policies}</dd>
-<dt>Decision</dt><dd><code>{decision_id}</code></dd>
-</dl>
-<p>To see why: <code>{explain}</code></p>
-{asking}</html>
-"""
-
-_ASKING = """\
-<p>To ask for access, which another person can approve: <code>{request}</code></p>
-"""
-
 
 def denied(came: bytes, values: Mapping[str, str]) -> bytes:
     """403, as a page for a person and as JSON for a program."""
@@ -78,15 +58,13 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
         "message": "The policy does not allow this request.",
         "decision_id": decision,
         "policies": policies,
-        "explain": why_command(decision, options),
+        "explain": why_command(decision, options) if decision else None,
     }
     command = known_command(values.get(REQUEST, ""))
     if command:
         told["request"] = f"{command}{options}"
     if values.get(FORM) == PAGE:
-        page = {name: escape(plain(value)) for name, value in told.items()}
-        page["asking"] = _ASKING.format(**page) if command else ""
-        return page_answer("403 Forbidden", _HTML.format(**page), closes=closes)
+        return page_answer("403 Forbidden", refusal_page("Not allowed", told), closes=closes)
     form = refused_form(session_uid=values.get(SESSION_UID, ""), **told)
     return _worded(json_answer("403 Forbidden", form, closes=closes), values)
 
@@ -107,8 +85,10 @@ def ended(came: bytes, values: Mapping[str, str]) -> bytes:
     if values.get(FORM) == WEBSOCKET:
         code = TRY_AGAIN_LATER if over.is_transient else POLICY_VIOLATION
         return closing_frame(code, f"{over.text} ({over.reason})")
-    text = f"The connection was ended: {over.text}."
-    told = refused_form(over.reason, text, values.get(SESSION_UID, ""))
+    text, uid = f"The connection was ended: {over.text}.", values.get(SESSION_UID, "")
+    # The session stands for the decision that let it open.
+    explain = {"explain": why_command(uid, values.get(COMMAND_OPTIONS, ""))} if uid else {}
+    told = refused_form(over.reason, text, uid, **explain)
     return json_answer("503 Service Unavailable" if over.is_transient else "403 Forbidden", told)
 
 

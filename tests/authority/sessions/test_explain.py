@@ -71,6 +71,29 @@ class ExplainTests(SynchronousTestCase):
         self.assertEqual((said.explained, said.decision), (True, "deny"))
         self.assertEqual((said.policies, said.resource), (("nobody-production",), "prod1"))
 
+    def test_each_reason_has_words(self) -> None:
+        """It is told what happened and what to do, and a policy is named only where one decided."""
+        ada, seen = self.house.ada, dict[str, Explanation]()
+
+        def see(decision: str) -> None:
+            told = self.why(ada, decision)
+            seen[told.reason] = told
+
+        see(self.denied(ada, "prod1"))
+        see(self.denied(ada, "db1", "deny"))
+        see(self.denied(ada, "db1"))
+        self.house.run(lambda tx: tx.catalog.registered(self.house.connector.id, ["db1"], [], 5.0))
+        self.house.refresh()
+        see(self.denied(ada, "db1"))
+        self.assertEqual(set(seen), {"denied", "proxy_denied", "unknown", "departed"})
+        for reason, told in seen.items():
+            self.assertTrue(told.explained and told.reason_text and told.hint, reason)
+            self.assertEqual(bool(told.policies), reason == "denied", reason)
+            self.assertEqual("policy forbids" in told.reason_text, reason == "denied", reason)
+            if reason in ("unknown", "departed"):
+                self.assertEqual(told.decision, "not_served")
+                self.assertIn("svc authority resources list", told.hint)
+
     def test_what_could_be_asked_for(self) -> None:
         """A denial that an approved request would turn tells what its permit says of that."""
         for mark, said in (('@reason("ask the lead")', "ask the lead"), ("", ON_REQUEST)):

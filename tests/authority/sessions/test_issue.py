@@ -231,7 +231,7 @@ class IssuanceTests(SynchronousTestCase):
             answer = self.authorize(self.house.ada, "gated1", **AS_ROOT)
             self.assertIsNone(answer.grant)
             self.assertEqual(answer.reason, "onward_unavailable")
-            self.assertIn("gated1: the cluster has no certificate", answer.text)
+            self.assertIn("gated1: the policy allows it, but the cluster has no", answer.text)
             self.assertEqual(self.house.records("credential.issue"), [])
 
     def test_no_account(self) -> None:
@@ -267,6 +267,18 @@ class IssuanceTests(SynchronousTestCase):
         bytes_for.add(self.hidden(eve, "db1", said="deny"))
         bytes_for.add(self.hidden(self.house.ada, "vault1"))
         self.assertEqual(len(bytes_for), 1)
+
+    def test_words_of_a_denial(self) -> None:
+        """A policy is named beside no doubt that there is such a resource, and the other way."""
+        policy = f"""{OPERATORS_POLICY}
+@id("all-see") permit (principal, action == Action::"view", resource);
+@id("closed") forbid (principal, action == Action::"tcpConnect", resource);
+"""
+        self.house = House(policy=policy)
+        self.issuance, self.proxy = self.house.issuance(), self.house.row(self.house.proxy)
+        there, absent = self.authorize(self.house.ada), self.authorize(self.house.ada, "nope")
+        self.assertEqual((there.text, there.policies), ("access denied", ("closed",)))
+        self.assertEqual((absent.text, absent.policies), ("access denied, or no such resource", ()))
 
     def test_unserved_is_told_to_who_may_view_only(self) -> None:
         """Who may open but not view a resource nobody serves hears the common refusal."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.sessions.issue import REFUSAL_TEXT
+from svc.authority.sessions.refused import REFUSAL_TEXT
 from svc.messages.control import AuthorizeAnswer
 from tests.authority.house import ADA, House, value_of
 

@@ -211,7 +211,7 @@ class HandedTests(HandedCase):
         """A refusal is told with reason and decision, ends with 1, and is kept for the status."""
         self.gate.refuse = Denied("access denied", details={"decision_id": DECISION})
         self.successResultOf(self.carry())
-        said = f"say svc: db1: access denied; reason denied; decision {DECISION}"
+        said = f"say svc: db1: access denied; reason denied; to see why: svc why {DECISION}"
         self.assertEqual(self.told.decode().splitlines(), ["taken", said, "exit 1"])
         self.assertEqual(self.refusals.kept[0].decision_id, DECISION)
 

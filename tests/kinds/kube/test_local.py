@@ -15,7 +15,7 @@ from svc.kinds.kube.kubeconfig import FIRST_LINE, kubeconfig
 from svc.kinds.kube.local import LOCAL
 from svc.kinds.web.words import ENDED, EVENTS, FORM, REASON, WEBSOCKET
 from svc.model.policy.requested import COMMAND_OPTIONS
-from svc.model.session.edits import Edit, StreamEdits
+from svc.model.session.edits import SESSION_UID, Edit, StreamEdits
 
 ADDRESS = "127.1.2.3:16443"
 
@@ -46,6 +46,13 @@ class LocalTests(SynchronousTestCase):
                 Edit(offset=0, size=0, name=ENDED, values=values)
             )
             self.assertEqual((frame[0], int.from_bytes(frame[2:4], "big")), (0x88, code))
+
+    def test_an_end(self) -> None:
+        """Whoever waits when the connection is ended is told what to type to see why."""
+        values = {REASON: "policy_changed", SESSION_UID: "5" * 32, COMMAND_OPTIONS: " --dir b"}
+        edit = Edit(offset=0, size=0, name=ENDED, values=values)
+        said = StreamEdits(LOCAL.edits).announce(edit).decode()
+        self.assertIn(f"(policy_changed); to see why: svc why {'5' * 32} --dir b", said)
 
     def test_browsers(self) -> None:
         """What a page has sent is refused, on the port and on the socket."""

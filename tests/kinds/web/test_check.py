@@ -251,7 +251,10 @@ class CheckTests(SynchronousTestCase):
         said = self.check().refused(denied)
         self.assertTrue(said.startswith(b"HTTP/1.1 403 "))
         told = {"reason": "denied", "message": "no", "policies": ["shut", "night"], **ids}
+        told["explain"] = f"svc why {'d' * 32}"
         self.assertEqual(json.loads(said.partition(b"\r\n\r\n")[2]), {"error": told})
+        made_up = Denied("no", details={"decision_id": "1; true"})
+        self.assertNotIn(b"svc why", self.check().refused(made_up))
         asked = {"request": "svc request board", COMMAND_OPTIONS: " --dir b"}
         said = self.check().refused(Denied("no", details=asked))
         self.assertIn(b'"request": "svc request board --dir b"', said)
@@ -263,3 +266,25 @@ class CheckTests(SynchronousTestCase):
         said = self.check().refused(Unavailable("away\n"))
         self.assertTrue(said.startswith(b"HTTP/1.1 503 "))
         self.assertIn(b'"message": "away?", "session_uid": null}', said)
+
+    def test_a_page(self) -> None:
+        """Whoever looks at the answer in a browser reads it: why, and what to type."""
+        check = self.check()
+        check.heard(request(b"Sec-Fetch-Site: none", b"Sec-Fetch-Mode: navigate"))
+        details = {"decision_id": "d" * 32, "policies": "shut", COMMAND_OPTIONS: " --dir '<b>'"}
+        said = check.refused(Denied("not <you>", details=details)).decode()
+        for part in (
+            "HTTP/1.1 403 ",
+            "<h1>Not allowed</h1>",
+            "not &lt;you&gt;",
+            "<dt>Policies</dt><dd>shut</dd>",
+            f"svc why {'d' * 32} --dir &#x27;&lt;b&gt;&#x27;",
+        ):
+            self.assertIn(part, said)
+        self.assertNotIn("To ask for access", said)
+        away = check.refused(Unavailable("no Connector serves it")).decode()
+        self.assertIn("<h1>Not available now</h1>", away)
+        self.assertNotIn("svc why", away)
+        fetching = self.check()
+        fetching.heard(request(b"Sec-Fetch-Site: none", b"Sec-Fetch-Mode: cors"))
+        self.assertIn(b"application/json", fetching.refused(Denied("no")))

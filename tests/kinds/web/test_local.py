@@ -21,7 +21,7 @@ from svc.kinds.web.words import (
     WEBSOCKET,
 )
 from svc.model.policy.requested import COMMAND_OPTIONS
-from svc.model.session.edits import Edit, StreamEdits
+from svc.model.session.edits import SESSION_UID, Edit, StreamEdits
 
 POLICY = b"Content-Security-Policy: x\r\n"
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + POLICY + b"\r\nhi"
@@ -74,6 +74,13 @@ class InsertionTests(SynchronousTestCase):
             said = StreamEdits(LOCAL.edits).announce(edit).decode()
             for command in told:
                 self.assertIn(command, said)
+
+    def test_an_end(self) -> None:
+        """Whoever waits when the connection is ended is told what to type to see why."""
+        values = {REASON: "policy_changed", SESSION_UID: "5" * 32, COMMAND_OPTIONS: " --dir b"}
+        edit = Edit(offset=0, size=0, name=ENDED, values=values)
+        said = StreamEdits(LOCAL.edits).announce(edit).decode()
+        self.assertIn(f"svc why {'5' * 32} --dir b", said)
 
     def test_inserted(self) -> None:
         """Between answers each of them is one more."""

@@ -315,7 +315,7 @@ class SessionWhyRequest(_message.Message):
     def __init__(self, request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class SessionWhyResponse(_message.Message):
-    __slots__ = ("decision_id", "decision", "reason", "policies", "action", "resource", "policy_version", "time", "explained", "why", "session_ended", "session_reason", "session_lane", "request_hint", "rights", "rights_denied")
+    __slots__ = ("decision_id", "decision", "reason", "policies", "action", "resource", "policy_version", "time", "explained", "why", "session_ended", "session_reason", "session_lane", "request_hint", "rights", "rights_denied", "reason_text", "hint")
     class WhyEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -339,6 +339,8 @@ class SessionWhyResponse(_message.Message):
     REQUEST_HINT_FIELD_NUMBER: _ClassVar[int]
     RIGHTS_FIELD_NUMBER: _ClassVar[int]
     RIGHTS_DENIED_FIELD_NUMBER: _ClassVar[int]
+    REASON_TEXT_FIELD_NUMBER: _ClassVar[int]
+    HINT_FIELD_NUMBER: _ClassVar[int]
     decision_id: str
     decision: str
     reason: str
@@ -355,7 +357,9 @@ class SessionWhyResponse(_message.Message):
     request_hint: str
     rights: _containers.RepeatedScalarFieldContainer[str]
     rights_denied: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, decision_id: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., resource: _Optional[str] = ..., policy_version: _Optional[int] = ..., time: _Optional[str] = ..., explained: _Optional[bool] = ..., why: _Optional[_Mapping[str, str]] = ..., session_ended: _Optional[str] = ..., session_reason: _Optional[str] = ..., session_lane: _Optional[str] = ..., request_hint: _Optional[str] = ..., rights: _Optional[_Iterable[str]] = ..., rights_denied: _Optional[_Iterable[str]] = ...) -> None: ...
+    reason_text: str
+    hint: str
+    def __init__(self, decision_id: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., resource: _Optional[str] = ..., policy_version: _Optional[int] = ..., time: _Optional[str] = ..., explained: _Optional[bool] = ..., why: _Optional[_Mapping[str, str]] = ..., session_ended: _Optional[str] = ..., session_reason: _Optional[str] = ..., session_lane: _Optional[str] = ..., request_hint: _Optional[str] = ..., rights: _Optional[_Iterable[str]] = ..., rights_denied: _Optional[_Iterable[str]] = ..., reason_text: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
 
 class AccessCall(_message.Message):
     __slots__ = ("cluster", "proxy_id", "issued_at_ms", "certificate_sha256", "nonce", "ask", "list", "show", "decide", "withdraw")
