@@ -40,6 +40,10 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "resources_served": "how many of the resources that are assigned to a node it serves",
         "serving": "the Connectors that were not revoked, each with what it serves",
         "version": "the program's version",
+        "proxy_names": "names of the Proxies that a Connector is registered with",
+        "missing_proxies": "names of the Proxies that are connected and that it is not registered "
+        "with; of a resource, that cannot reach it",
+        "clock_secs": "how far a node's clock was ahead of the Authority's at its last report",
         "source": "how a resource got into the catalog; of a profile, who told it",
         "onward_auth": "how the target of a resource is signed on to; null: nobody chose",
         "scope": "the discovery scope that admits a resource",

@@ -109,7 +109,7 @@ class ControlService:
         spooled: Takes the rows of a Proxy's spool.
         heads: The audit log's signed heads, for Proxies to keep.
         health: Takes what nodes report of their own health.
-        peers: Hears which Proxies relay sessions to each other.
+        peers: Hears which Proxies are here, and which relay sessions to each other.
     """
 
     state_cache: ClusterStateCache
@@ -130,13 +130,12 @@ class ControlService:
     heads: HeadsToSend
     health: ReportedHealth
     peers: PeerProxies
-    _present: dict[str, int] = field(factory=dict)
     _instances: dict[str, str] = field(factory=dict)
 
     @property
     def proxies(self) -> int:
         """How many Proxies follow the snapshot now."""
-        return len(self._present)
+        return len(self.peers.here)
 
     def service(self) -> RpcService:
         """The methods, for the RPC server."""
@@ -189,13 +188,13 @@ class ControlService:
             await self.heads.receive_head(head)
         abandoned = 0
         is_known = self._instances.get(proxy.id) == instance
-        if proxy.id not in self._present or not is_known:
+        if not self.peers.streams(proxy.id) or not is_known:
             abandoned = await self.ends.claimed(proxy.id, claimed, is_known=is_known)
         # Else a process that is here greets over another connection: what it opens
         # meanwhile on the older one is in no claim, and it lost nothing.
         self._instances[proxy.id] = instance
         self.peers.greeted(proxy.id, peer_address)
-        if proxy.id not in self._present:
+        if not self.peers.streams(proxy.id):
             # It claimed them; now it must come and follow us, or they are abandoned after all.
             self.ends.away(proxy.id)
         try:
@@ -228,7 +227,7 @@ class ControlService:
         if data is None:
             raise Malformed("snapshot: no message arrived")
         have = decode_snapshot_request(data)
-        if self._present.get(proxy.id, 0) >= MAX_FOLLOWED:
+        if self.peers.streams(proxy.id) >= MAX_FOLLOWED:
             raise SvcError(
                 "one Proxy has too many snapshot streams open",
                 reason="too_many_snapshots",
@@ -267,14 +266,12 @@ class ControlService:
             await coming
 
     def _enter(self, proxy_id: str) -> None:
-        self._present[proxy_id] = self._present.get(proxy_id, 0) + 1
+        self.peers.enter(proxy_id)
         self.ends.back(proxy_id)
         self.gated.trust.here(proxy_id)
 
     def _leave(self, proxy_id: str) -> None:
-        self._present[proxy_id] -= 1
-        if not self._present[proxy_id]:
-            del self._present[proxy_id]
+        if self.peers.leave(proxy_id):
             self.ends.away(proxy_id)
             self.gated.trust.away(proxy_id)
 

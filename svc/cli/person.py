@@ -28,6 +28,7 @@ from svc.cli.person_texts import (
     reasons,
     still_as,
     with_problem,
+    with_unserved,
 )
 from svc.cli.roles import Running, refused_start
 from svc.client.own_options import options_elsewhere, own_options, with_options
@@ -136,12 +137,12 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
     side = able_person(globals_, kinds=None)
     told = _ask(side, refresh=False)
     if told is None:
-        endpoints = run(lambda reactor: _listed(with_reactor(side, reactor)))
+        endpoints = with_unserved(run(lambda reactor: _listed(with_reactor(side, reactor))))
         up = f"svc up{options_elsewhere(side.settings.path, globals_.environ)}"
         hint([f"no local addresses: start `svc up` in another terminal: {up}"])
     else:
         why = [one["text"] for one in told["no_new_sessions"]]
-        endpoints = with_problem(told["endpoints"], why)
+        endpoints = with_unserved(with_problem(told["endpoints"], why))
         options = own_options(globals_.config)
         hint([with_options(f"svc: no new sessions: {text}", options) for text in why])
     rows = [

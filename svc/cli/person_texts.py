@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from svc.messages.session import Explanation
 
 NOT_SERVED = (
-    "no Connector serves it now: try again in a minute, and if that does not help, ask an operator "
-    "to look at `svc authority resources list`"
+    "no Connector that serves it is connected to your Proxy now: try again in a minute; if that "
+    "does not help, an operator sees why with `svc authority resources list`"
 )
 """The problem of a resource that may be viewed and that nobody serves."""
 
@@ -133,6 +133,14 @@ def with_problem(endpoints: list[dict[str, Any]], why: list[str]) -> list[dict[s
     if not why:
         return endpoints
     return [{**one, "problem": one["problem"] or "; ".join(why)} for one in endpoints]
+
+
+def with_unserved(endpoints: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Endpoints with the problem of each that nobody serves; its own, if it has one."""
+    return [
+        one if one["served"] else {**one, "problem": one["problem"] or NOT_SERVED}
+        for one in endpoints
+    ]
 
 
 def reasons(status: dict[str, Any]) -> list[str]:

@@ -154,4 +154,5 @@ def health_row(health: NodeHealth, now: float) -> admin_pb2.NodeHealthRow:
         found=[
             admin_pb2.CheckFoundRow(id=one.id, severity=one.severity.word) for one in health.found
         ],
+        clock_secs=health.clock_secs,
     )

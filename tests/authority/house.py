@@ -40,7 +40,7 @@ from svc.authority.registry.peers import PeerProxies
 from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.register import RegistrationIntake
 from svc.authority.registry.rights import RightsCheck
-from svc.authority.registry.routes import Registered, Registrations
+from svc.authority.registry.routes import Registered
 from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.issue import Issuance
@@ -220,13 +220,13 @@ class House:
             key=origin_key(keys),
         )
         self.state_cache = ClusterStateCache(self.store, self.ledger, self.now, advanced=nothing)
-        self.over_budget: list[str] = []
-        self.access_told: list[str] = []
+        self.over_budget, self.access_told = list[str](), list[str]()
         self.refusals = RefusalRecords(
             store=self.store, recorder=self.recorder, clock=self.clock, now=self.now
         )
         self.rates = self.new_rates()
-        self.registrations = Registrations()
+        self.peers = PeerProxies()
+        self.registrations = self.peers.registrations
         self.guarded: list[str] = []
         self.guard_refuses: SvcError | None = None
         self.publisher = SnapshotPublisher(
@@ -423,9 +423,10 @@ class House:
         """Serves operators who change nodes, people, groups and tokens."""
         return registry_admin(
             writer=self.writer(),
-            registrations=self.registrations,
+            peers=self.peers,
             ca_pin="ab" * 32,
             token_secs=3600.0,
+            leaf_secs=86400.0,
             proxy_revoked=nothing,
             rights=self.rights(rules),
             actions=lambda: frozenset(kind.terms.open_action for kind in KINDS.values()),
@@ -603,7 +604,7 @@ class House:
             cluster=CLUSTER,
             state_cache=self.state_cache,
             engine=lambda: self.policy.engine,
-            peers=PeerProxies(self.registrations),
+            peers=self.peers,
             kinds=KINDS,
             store=self.store,
             recorder=self.recorder,

@@ -53,9 +53,9 @@ from svc.authority.registry.credentials import CredentialAdmin
 from svc.authority.registry.epochs import EpochAdmin
 from svc.authority.registry.listing import CatalogListing
 from svc.authority.registry.operators import Operators
+from svc.authority.registry.peers import PeerProxies
 from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.rights import RightsCheck
-from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.signin.links import IdentityLinks
 from svc.authority.state.adopt import adopt
@@ -230,7 +230,8 @@ class Authority:
         self.state_cache = ClusterStateCache(
             self.store, writes.ledger, lambda: NOW, advanced=nothing
         )
-        self.registrations = Registrations()
+        self.peers = PeerProxies()
+        self.registrations = self.peers.registrations
         self.state_cache.on_change(self.registrations.follow)
         self.policy = _policy(vocabulary())
         now = lambda: NOW  # noqa: E731
@@ -247,9 +248,10 @@ class Authority:
         )
         registry = registry_admin(
             writer=self.writer,
-            registrations=self.registrations,
+            peers=self.peers,
             ca_pin=PIN,
             token_secs=3600.0,
+            leaf_secs=86400.0,
             proxy_revoked=nothing,
             rights=self.rights,
         )
@@ -312,7 +314,9 @@ class Authority:
                 scope_of=discovery.ids.scope_of,
                 settle=discovery.settle_again,
             ),
-            "listing": CatalogListing(self.writer, self.registrations, discovery.ids.scope_of),
+            "listing": CatalogListing(
+                writer=self.writer, peers=self.peers, scope_of=discovery.ids.scope_of
+            ),
             "scopes": ScopeAdmin(self.writer, discovery, self.writer.recorder.origin),
             "epochs": EpochAdmin(self.writer),
         }
@@ -396,7 +400,11 @@ class Authority:
     def _sessions(self) -> SessionAdmin:
         self.asked: dict[str, str] = {}
         return SessionAdmin(
-            store=self.store, recorder=self.writes, asked=self.asked, publish=nothing
+            store=self.store,
+            recorder=self.writes,
+            asked=self.asked,
+            publish=nothing,
+            peers=self.peers,
         )
 
     def _accounts(self, people: PeopleAdmin) -> AccountAdmin:

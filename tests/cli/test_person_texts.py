@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.cli.person_texts import NOT_SERVED, reasons
+from svc.cli.person_texts import NOT_SERVED, reasons, with_problem, with_unserved
 
 DECISION = "d0" * 16
 AT = "2030-01-01T00:00:00Z"
@@ -69,6 +69,15 @@ class ReasonsTests(SynchronousTestCase):
             f"{AT} db1: session ended: the policy no longer allows it (policy_changed); to see "
             f"why: svc why {DECISION}",
         )
+
+    def test_in_the_list(self) -> None:
+        """A resource that nobody serves has a problem, unless it has another one already."""
+        one = {"resource": "db1", "served": False, "problem": ""}
+        served = {**one, "served": True}
+        told = [each["problem"] for each in with_unserved([one, served, {**one, "problem": "x"}])]
+        self.assertEqual(told, [NOT_SERVED, "", "x"])
+        (away,) = with_unserved(with_problem([one], ["no Proxy"]))
+        self.assertEqual(away["problem"], "no Proxy")
 
     def test_not_served(self) -> None:
         """A resource that nobody serves is a problem, with what to do."""

@@ -96,6 +96,103 @@ class BesideTests(SynchronousTestCase):
         self.assertNotIn("svc_doctor", checked().get(CONNECTOR, "/metrics")[1])
 
 
+class UnservedTests(SynchronousTestCase):
+    """A resource that nobody serves, as an operator and a person see it."""
+
+    def setUp(self) -> None:
+        rows = self.listed("nodes")
+        (self.node,) = [one["name"] for one in rows.values() if one["role"] == CONNECTOR]
+
+    def listed(self, noun: str) -> dict[str, Any]:
+        """The rows of an operator's list, by id."""
+        return {one["id"]: one for one in checked().operator(noun, "list", "--json").json}
+
+    def problem(self, resource: str) -> str:
+        """What the operator's list says of a resource; empty: nothing, or it is not there."""
+        row = self.listed("resources").get(resource)
+        return "" if row is None else row["problem"] or ""
+
+    def found(self) -> dict[str, Any]:
+        """What doctor says of the resources that are served."""
+        checks = json.loads(doctor(AUTHORITY, "--json").stdout)["checks"]
+        (one,) = [one for one in checks if one["id"] == "policy.served"]
+        return {name: one[name] for name in ("severity", "message", "hint")}
+
+    def served_again(self) -> None:
+        """As it was."""
+        until("it is served", lambda: self.listed("resources")["echo"]["state"] == "served", 60)
+
+    def test_not_declared(self) -> None:
+        """Everybody who looks sees it, with what to do, and no policy is blamed for it."""
+        gateway = checked()
+        person = gateway.add_person("dora", "ops")
+        add = ("resources", "add", "ecco", "--kind", "tcp", "--node", self.node)
+        gateway.operator(*add).checked()
+        self.addCleanup(gateway.operator, "resources", "remove", "ecco")
+        until("the Connector has registered", lambda: "not declare" in self.problem("ecco"), 60)
+        self.assertEqual(self.problem("echo"), "")
+        told = gateway.operator("resources", "list").stderr
+        self.assertIn(f"ecco: its Connector {self.node} is connected and does not", told)
+        found = self.found()
+        self.assertEqual(found["severity"], "warn")
+        self.assertIn("nobody serves ecco: its Connector", found["message"])
+        self.assertIn("connector.resources", found["hint"])
+        (row,) = [
+            one
+            for one in person.svc("resources", "list", "--json").checked().json
+            if one["resource"] == "ecco"
+        ]
+        self.assertEqual(row["served"], False)
+        self.assertIn("no Connector that serves it is connected", row["problem"])
+        refused = person.svc("proxy-ssh", "ecco", "--kind", "tcp")
+        self.assertEqual(refused.status, 1)
+        self.assertNotIn("policies", refused.stderr)
+        self.assertIn("but no Connector has served", refused.stderr)
+        decision = refused.stderr.partition("to see why: svc why ")[2].split()[0]
+        why = person.svc("why", decision).checked().stdout
+        self.assertRegex(why, r"decision +not_served\n")
+        self.assertRegex(why, r"policies +-\n")
+        self.assertRegex(why, r"meaning +the policy allows it, but no Connector")
+        self.assertRegex(why, r"what to do +check the name with `svc resources list")
+
+    def test_misspelled(self) -> None:
+        """A Connector whose only resource has another id in the catalog: both ids are told."""
+        gateway = checked()
+        gateway.operator("resources", "remove", "echo").checked()
+        gateway.operator("resources", "add", "ecoh", "--kind", "tcp", "--node", self.node)
+        try:
+            until(
+                "the registration is refused",
+                lambda: "none of the resources" in self.problem("ecoh"),
+                60,
+            )
+            self.assertEqual(self.listed("resources")["echo"]["state"], "not_in_catalog")
+            told = gateway.operator("resources", "list").stderr
+            self.assertIn("ecoh and echo: is one of the names misspelled?", told)
+            self.assertIn("nobody serves ecoh", self.found()["message"])
+            nodes = gateway.operator("nodes", "list").stderr
+            self.assertIn("its registration is refused (catalog_permits_none)", nodes)
+        finally:
+            gateway.operator("resources", "remove", "ecoh")
+            gateway.operator("resources", "add", "echo", "--kind", "tcp", "--node", self.node)
+            self.served_again()
+
+    def test_not_connected(self) -> None:
+        """A Connector that is gone: its resources, and the node itself, say so."""
+        gateway = checked()
+        gateway.child(CONNECTOR).kill()
+        try:
+            until("it is gone", lambda: "is not connected: start it" in self.problem("echo"), 60)
+            self.assertEqual(self.found()["severity"], "warn")
+            (row,) = [one for one in self.listed("nodes").values() if one["role"] == CONNECTOR]
+            self.assertEqual((row["state"], row["connected"]), ("active", False))
+            self.assertIn("it is not connected to any Proxy", row["problem"])
+        finally:
+            gateway.make_child(CONNECTOR)
+            gateway.start(CONNECTOR)
+            self.served_again()
+
+
 class PeriodicTests(SynchronousTestCase):
     """The Proxy's own checks."""
 

@@ -10,9 +10,9 @@ from svc.authority.registry.agents import AgentAdmin
 from svc.authority.registry.forget import PersonErasure
 from svc.authority.registry.groups import GroupAdmin
 from svc.authority.registry.members import MemberAdmin
+from svc.authority.registry.peers import PeerProxies
 from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.rights import RightsCheck
-from svc.authority.registry.routes import Registrations
 from svc.authority.registry.tokens import TokenAdmin
 from svc.authority.state.writer import StateWriter
 
@@ -32,9 +32,10 @@ class RegistryAdmin:
 def registry_admin(
     *,
     writer: StateWriter,
-    registrations: Registrations,
+    peers: PeerProxies,
     ca_pin: str,
     token_secs: float,
+    leaf_secs: float,
     proxy_revoked: Callable[[str], object],
     rights: RightsCheck,
     actions: Callable[[], frozenset[str]] = frozenset,
@@ -44,7 +45,11 @@ def registry_admin(
     groups = GroupAdmin(writer, rights)
     return RegistryAdmin(
         nodes=MemberAdmin(
-            writer=writer, registrations=registrations, tokens=tokens, proxy_revoked=proxy_revoked
+            writer=writer,
+            peers=peers,
+            tokens=tokens,
+            proxy_revoked=proxy_revoked,
+            leaf_secs=leaf_secs,
         ),
         people=PeopleAdmin(writer, tokens, groups),
         groups=groups,

@@ -6,7 +6,7 @@ The seven refusals of document 1 are spelled here, once, as reason words
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
@@ -15,16 +15,21 @@ from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.tunnel import decode_registration
 from svc.model.cluster.node import Node, NodeState
-from svc.model.cluster.registration import GATE_NOT_OFFERED, GATED_KINDS, Registration, Withheld
+from svc.model.cluster.registration import (
+    GATE_NOT_OFFERED,
+    GATED_KINDS,
+    PERMITS_NONE,
+    Registration,
+    Withheld,
+)
 from svc.model.cluster.resource import Assigned, Undeclared
 from svc.model.cluster.scope import MODE_REQUIRED
+from svc.model.cluster.unserved import KIND_MISMATCH, NOT_IN_CATALOG
 from svc.model.ids import is_resource_id
 from svc.model.principal import Role
 from svc.model.signing import Purpose, Signed, verify
 
 MALFORMED = "malformed_registration"
-NOT_IN_CATALOG = "not_in_catalog"
-KIND_MISMATCH = "kind_mismatch"
 
 
 class RegistrationRefused(SvcError):
@@ -80,6 +85,26 @@ def _called(owner: Node | None) -> str:
     return f"{owner.name} ({owner.id}, {owner.state.value})"
 
 
+class PermitsNone(ProvenRefusal):
+    """Nothing that a Connector declares is its to serve.
+
+    Attributes:
+        undeclared: What the catalog should show as offered but not given.
+    """
+
+    reason = PERMITS_NONE
+
+    def __init__(self, undeclared: tuple[Undeclared, ...], ids: Sequence[str]) -> None:
+        more = f" and {len(ids) - _TOLD} more" if len(ids) > _TOLD else ""
+        super().__init__(
+            f"the catalog gives this Connector nothing of what it declares: "
+            f"{', '.join(ids[:_TOLD]) or 'nothing'}{more}; correct the ids and kinds in "
+            "connector.resources, or have an operator add and assign them: `svc authority "
+            "resources add`, `svc authority resources list`"
+        )
+        self.undeclared = undeclared
+
+
 @frozen
 class AdmittedRegistration:
     """What a registration comes to: what the node serves, and what it is not given."""
@@ -95,9 +120,9 @@ class AdmittedRegistration:
         return tuple(one.id for one in self.served)
 
     @property
-    def without_gate(self) -> frozenset[str]:
-        """Of what it is not given for want of the SSH gate."""
-        return frozenset(one.id for one in self.withheld if one.reason == GATE_NOT_OFFERED)
+    def reasons(self) -> Mapping[str, str]:
+        """What it is not given, and why."""
+        return {one.id: one.reason for one in self.withheld}
 
     def undeclared(self, at: float) -> tuple[Undeclared, ...]:
         """What the catalog should show as offered but not given."""
@@ -123,9 +148,16 @@ class Expected:
 
 
 def verify_registration(
-    signed: Signed, expected: Expected, verifier: IChainVerifier, facts: ClusterState
+    signed: Signed,
+    expected: Expected,
+    verifier: IChainVerifier,
+    facts: ClusterState,
+    at: float,
 ) -> AdmittedRegistration:
     """Accept a registration or refuse it.
+
+    Args:
+        at: When it came, in seconds since the epoch.
 
     Raises:
         ProvenRefusal: with one of the reason words of G-OPEN-04.
@@ -144,15 +176,13 @@ def verify_registration(
     _check_ownership(registration, node, facts)
     served, withheld = divide(registration, node, facts)
     # One that is only too old for the gate keeps its registration: nothing of it is wrong.
-    if not served and all(one.reason != GATE_NOT_OFFERED for one in withheld):
-        raise ProvenRefusal(
-            "the catalog permits none of the declared resources; add them with "
-            "`svc authority resources add` and assign them to this node",
-            reason="catalog_permits_none",
-        )
-    return AdmittedRegistration(
+    admitted = AdmittedRegistration(
         node=node, registration=registration, served=served, withheld=withheld
     )
+    if not served and all(one.reason != GATE_NOT_OFFERED for one in withheld):
+        ids = sorted(one.id for one in registration.resources)
+        raise PermitsNone(admitted.undeclared(at), ids)
+    return admitted
 
 
 def _check_form(registration: Registration, expected: Expected, node_id: str) -> None:

@@ -111,6 +111,7 @@ class ReportedHealth:
             failed=report.failed,
             warnings=report.warnings,
             found=report.found,
+            clock_secs=round(report.made_at_ms / 1000 - now),
         )
 
     def _tell(self, brought_by: str, refusal: SvcError) -> None:

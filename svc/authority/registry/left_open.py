@@ -42,10 +42,12 @@ _NEAR = 50_000
 BATCH = 500
 """Records read, or facts dropped, in one transaction."""
 
+OPEN_TUNNEL = "open_tunnel"
+"""What the facts of open tunnels are called, before the dot."""
+
 LEADER_GONE = "leader_gone"
 """Why a tunnel ended whose end the leader that registered it did not record."""
 
-_FACT = "open_tunnel"
 _MOST_DIGITS = 18
 _SHOWN = 64
 
@@ -60,7 +62,7 @@ _log = Logger(namespace="svc_authority")
 
 def open_fact(seq: int) -> str:
     """The one name of the fact that the tunnel registered by record *seq* has no end yet."""
-    return f"{_FACT}.{seq}"
+    return f"{OPEN_TUNNEL}.{seq}"
 
 
 @frozen
@@ -103,7 +105,7 @@ class OpenFacts:
     @seqs.default
     def _named(self) -> frozenset[int]:
         last = self.head.seq
-        seqs = filter(None, map(_seq_in, self.names))
+        seqs = filter(None, map(registered_at, self.names))
         return frozenset(seq for seq in seqs if last - MAX_RECORDS < seq <= last)
 
     @property
@@ -172,7 +174,7 @@ class TunnelsLeftOpen:
         """
 
         def read(tx: ITransaction) -> OpenFacts:
-            return OpenFacts(tx.schema.facts(_FACT, MAX_FACTS), tx.audit.head())
+            return OpenFacts(tx.schema.facts(OPEN_TUNNEL, MAX_FACTS), tx.audit.head())
 
         return await self.store.read("tunnels left open", read)
 
@@ -249,7 +251,7 @@ class TunnelsLeftOpen:
         )
 
 
-def _seq_in(name: str) -> int | None:
+def registered_at(name: str) -> int | None:
     """The record that a fact names by the one name that it has; None for any other name."""
     word = name.rpartition(".")[2]
     if not (word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS):

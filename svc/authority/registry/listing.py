@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from attrs import define
 
-from svc.authority.registry.routes import Registrations
+from svc.authority.registry.coverage import Coverage, CoverageLook
+from svc.authority.registry.peers import PeerProxies
 from svc.authority.state.writer import StateWriter
 from svc.interfaces.store import ITransaction
 from svc.model.audit.record import Actor
@@ -14,9 +15,8 @@ from svc.model.cluster.labels import as_discovered
 from svc.model.cluster.registration import GATE_NOT_OFFERED
 from svc.model.cluster.resource import Resource, ResourceSource, Undeclared
 from svc.model.cluster.scope import MODE_REQUIRED, PublishedRow
+from svc.model.cluster.unserved import NOT_IN_CATALOG, REGISTERING
 from svc.proto.gate.v1 import admin_pb2 as pb
-
-NOT_IN_CATALOG = "not_in_catalog"
 
 
 @define
@@ -24,11 +24,12 @@ class CatalogListing:
     """Lists resources and their assignments.
 
     Attributes:
+        peers: Knows who serves what, and through which Proxies.
         scope_of: The scope that admits a discovered resource; empty: none, or not known.
     """
 
     writer: StateWriter
-    registrations: Registrations
+    peers: PeerProxies
     scope_of: Callable[[Resource], str]
 
     async def list_bindings(
@@ -55,20 +56,22 @@ class CatalogListing:
     ) -> pb.ListResourcesResponse:
         """The catalog with each resource's state, and what Connectors offer in addition."""
 
-        def look(
+        def read(
             tx: ITransaction,
         ) -> tuple[tuple[Resource, ...], tuple[Undeclared, ...], tuple[PublishedRow, ...]]:
             return tx.catalog.all(), tx.catalog.undeclared(), tx.publications.rows()
 
-        known, undeclared, published = await self.writer.read("list resources", look)
+        known, undeclared, published = await self.writer.read("list resources", read)
         ids = {one.id for one in known}
-        rows = [self._row(one) for one in known]
+        offered = {(one.id, one.node_id) for one in undeclared}
+        look = CoverageLook(self.peers, self.writer.cache.state, offered)
+        rows = [self._row(one, look.of(one)) for one in known]
         rows += [self._published(one) for one in published if one.resource_id not in ids]
         told = ids | {one.resource_id for one in published}
         rows += [self._offered(one) for one in undeclared if one.id not in told]
         return pb.ListResourcesResponse(resources=rows)
 
-    def _row(self, one: Resource) -> pb.ResourceRow:
+    def _row(self, one: Resource, coverage: Coverage) -> pb.ResourceRow:
         return pb.ResourceRow(
             id=one.id,
             kind=one.kind,
@@ -83,12 +86,16 @@ class CatalogListing:
             node_state=self._node_state(one.assigned_to),
             onward_auth="" if one.onward_auth is None else one.onward_auth.value,
             scope=self.scope_of(one) if one.is_discovered else "",
+            problem=coverage.problem,
+            problem_reason=coverage.reason,
+            proxies=map(self._name, coverage.proxies),
+            missing=map(self._name, coverage.missing),
         )
 
     def _state(self, one: Resource) -> str:
-        if self.registrations.is_served(one.assigned):
+        if self.peers.registrations.is_served(one.assigned):
             return "served"
-        if self.registrations.is_without_gate(one.id, one.assigned_to):
+        if self.peers.registrations.is_without_gate(one.id, one.assigned_to):
             return GATE_NOT_OFFERED
         if one.assigned_to is None:
             return "departed" if one.is_discovered else "unassigned"
@@ -103,6 +110,7 @@ class CatalogListing:
             node_id=one.node_id,
             node_name=self._name(one.node_id),
             state=NOT_IN_CATALOG,
+            problem=NOT_IN_CATALOG,
         )
 
     def _published(self, one: PublishedRow) -> pb.ResourceRow:
@@ -116,6 +124,7 @@ class CatalogListing:
             source=ResourceSource.DISCOVERED.value,
             scope=one.scope,
             refused=one.refused,
+            problem=one.refused or REGISTERING,
         )
 
     def _node_state(self, node_id: str | None) -> str:

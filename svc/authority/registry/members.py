@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import define, field
 
 from svc.authority.enroll.expected import ExpectedKeysAdmin
-from svc.authority.registry.routes import Registrations
+from svc.authority.registry.peers import PeerProxies
 from svc.authority.registry.tokens import TokenAdmin
 from svc.authority.registry.words import already_exists, checked_name
 from svc.authority.state.tables import NODES
@@ -18,7 +18,7 @@ from svc.messages.health import health_row
 from svc.model.audit.events import NODE_REVOKE
 from svc.model.audit.record import Actor
 from svc.model.cluster.health import NodeHealth
-from svc.model.cluster.node import Node, NodeState, Publication, TokenRole
+from svc.model.cluster.node import Node, NodeState, Publication, TokenRole, leaf_problem
 from svc.model.cluster.registration import SSH_GATE
 from svc.model.ids import is_cluster_name
 from svc.model.policy.requests import is_address
@@ -35,13 +35,16 @@ class MemberAdmin:
     """Adds, lists and revokes nodes.
 
     Attributes:
+        peers: Knows which nodes are connected.
         proxy_revoked: Told when a Proxy was revoked.
+        leaf_secs: The life of a node's certificate, in seconds.
     """
 
     writer: StateWriter
-    registrations: Registrations
+    peers: PeerProxies
     tokens: TokenAdmin
     proxy_revoked: Callable[[str], object]
+    leaf_secs: float
     expected: ExpectedKeysAdmin = field()
 
     @expected.default
@@ -96,9 +99,31 @@ class MemberAdmin:
             each.assigned_to == one.id for each in self.writer.cache.state.catalog.values()
         )
         row.inventory_generation = inventories.get(one.id, 0)
-        row.inventory_served = self.registrations.inventory(one.id) or 0
+        row.inventory_served = self.peers.registrations.inventory(one.id) or 0
+        self._connections(one, row)
+        if one.state is NodeState.ACTIVE:
+            row.certificate = leaf_problem(one.leaf, self.writer.now(), self.leaf_secs)
         row.publication = one.publication.value if one.role == "connector" else ""
         return row
+
+    def _connections(self, one: Node, row: pb.NodeRow) -> None:
+        """What is known of the connections of a Proxy or a Connector."""
+        if one.role == TokenRole.PROXY.value:
+            row.connected = bool(self.peers.streams(one.id))
+        elif one.role == TokenRole.CONNECTOR.value:
+            registrations = self.peers.registrations
+            through = {each.proxy_id for each in registrations.of_node(one.id)}
+            row.connected = bool(through)
+            row.proxies.extend(map(self._name, sorted(through)))
+            if through:
+                missing = (each for each in self.peers.here if each not in through)
+                row.missing.extend(map(self._name, missing))
+            else:
+                row.refusal = registrations.refusal(one.id)
+
+    def _name(self, node_id: str) -> str:
+        known = self.writer.cache.state.nodes.get(node_id)
+        return node_id if known is None else known.name
 
     async def revoke_node(
         self, request: pb.RevokeNodeRequest, actor: Actor
@@ -129,7 +154,7 @@ class MemberAdmin:
         known = await self.writer.change("revoke a node", revoke)
         is_proxy = known.role == TokenRole.PROXY.value
         word = PROXY_REVOKED if is_proxy else "revoked_node"
-        ended = self.registrations.evict(known.id, word)
+        ended = self.peers.registrations.evict(known.id, word)
         if is_proxy:
             self.proxy_revoked(known.id)
         return pb.RevokeNodeResponse(id=known.id, tunnels_ended=ended)

@@ -1,4 +1,4 @@
-"""Which Proxies relay sessions to each other, and what each can reach through the others.
+"""Which Proxies are here, which relay sessions to each other, and what each can reach by others.
 
 A Proxy says at its greeting where others reach it; one that says nothing relays none, in either
 direction.  Nothing is kept in the store: who serves what is known by the tunnels that stand now.
@@ -6,7 +6,7 @@ direction.  Nothing is kept in the store: who serves what is known by the tunnel
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from attrs import define, field
 
@@ -17,13 +17,14 @@ from svc.model.cluster.resource import Assigned
 
 @define
 class PeerProxies:
-    """The Proxies that relay.
+    """The Proxies that follow this Authority, and those that relay.
 
     Attributes:
         registrations: Whose tunnels they are to share.
     """
 
-    registrations: Registrations
+    registrations: Registrations = field(factory=Registrations)
+    _streams: dict[str, int] = field(factory=dict, init=False)
     _addresses: dict[str, str] = field(factory=dict, init=False)
     _changes: int = field(default=0, init=False)
 
@@ -31,6 +32,36 @@ class PeerProxies:
     def version(self) -> tuple[int, int]:
         """Another one after each change of what any Proxy can reach through others."""
         return self._changes, self.registrations.changes
+
+    @property
+    def here(self) -> tuple[str, ...]:
+        """The Proxies that follow the snapshot now, in order of their ids."""
+        return tuple(sorted(self._streams))
+
+    def streams(self, proxy_id: str) -> int:
+        """How many snapshot streams this Proxy has open; 0: it is not here."""
+        return self._streams.get(proxy_id, 0)
+
+    def enter(self, proxy_id: str) -> None:
+        """A Proxy follows the snapshot over one more stream."""
+        self._streams[proxy_id] = self.streams(proxy_id) + 1
+
+    def leave(self, proxy_id: str) -> bool:
+        """One of its streams has ended; whether it was the last."""
+        self._streams[proxy_id] -= 1
+        if self._streams[proxy_id]:
+            return False
+        del self._streams[proxy_id]
+        return True
+
+    def unreached(self, through: Set[str]) -> tuple[str, ...]:
+        """Of the Proxies that are here those that do not reach what is served *through* others."""
+        is_relayed = not through.isdisjoint(self._addresses)
+        return tuple(
+            one
+            for one in self.here
+            if one not in through and not (is_relayed and one in self._addresses)
+        )
 
     def greeted(self, proxy_id: str, address: str) -> None:
         """A Proxy has said where others reach it; empty: it relays none.

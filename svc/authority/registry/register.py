@@ -21,6 +21,7 @@ from svc.authority.registry.admission import (
     AdmittedRegistration,
     Expected,
     OwnedByPeer,
+    PermitsNone,
     ProvenRefusal,
     RegistrationRefused,
     divide,
@@ -105,7 +106,9 @@ class RegistrationIntake:
         )
         try:
             signed = await self._registration(call)
-            admitted = verify_registration(signed, expected, self.verifier, self.state_cache.state)
+            admitted = verify_registration(
+                signed, expected, self.verifier, self.state_cache.state, self.now()
+            )
             # It is the Connector's own, made for this challenge: now it may count for it.
             self.rates.registrations.spend(node(admitted.node.id))
             inventory, seq = await self._record(proxy, admitted)
@@ -160,14 +163,17 @@ class RegistrationIntake:
         # A Connector redials for ever: one record for each new reason, not for each try.
         answerable = (proxy.id, isinstance(refusal, ProvenRefusal))
         known = self._last_refusal.get(seen.peer_node_id, {})
-        if known.get(answerable) != refusal.reason:
+        told = refusal.text if isinstance(refusal, PermitsNone) else refusal.reason
+        if answerable[1]:
+            self.registrations.refuse(seen.peer_node_id, refusal.reason)
+        if known.get(answerable) != told:
             # A Connector that is refused takes nothing of what its Proxy may still record.
             await self.refusals.write(
                 node(seen.peer_node_id if answerable[1] else proxy.id),
                 "refuse a registration",
                 lambda tx: self._record_refusal(tx, proxy, seen, refusal),
             )
-            self._remember(seen.peer_node_id, answerable, refusal.reason)
+            self._remember(seen.peer_node_id, answerable, told)
         verdict = RegistrationVerdict(False, refusal.reason, refusal.text)
         await call.send(encode_connector_down(verdict))
 
@@ -185,6 +191,9 @@ class RegistrationIntake:
     ) -> None:
         # Only a signature that was verified makes it the Connector's own doing (rule R1).
         proven = isinstance(refusal, ProvenRefusal)
+        if isinstance(refusal, PermitsNone):
+            # Whoever looks for what is missing sees under which names it was offered.
+            tx.catalog.registered(seen.peer_node_id, (), refusal.undeclared, self.now())
         self.recorder.append(
             tx,
             TUNNEL_REFUSED,
@@ -242,7 +251,7 @@ class RegistrationIntake:
             seq=seq,
             onward_key=admitted.registration.onward_key,
             gate_epoch=admitted.registration.gate_epoch,
-            without_gate=admitted.without_gate,
+            withheld=admitted.reasons,
         )
         self.registrations.add(registered)
         _log.info(

@@ -13,8 +13,11 @@ from attrs import define, field, frozen
 from svc.authority.state.cluster import ClusterState
 from svc.messages.control import AGAIN
 from svc.model.cluster.node import NodeState
-from svc.model.cluster.registration import GATED_KINDS
+from svc.model.cluster.registration import GATE_NOT_OFFERED, GATED_KINDS
 from svc.model.cluster.resource import Assigned
+
+MAX_REFUSED = 10_000
+"""Connectors of which it is known why they were refused."""
 
 
 @frozen(eq=False)
@@ -29,7 +32,7 @@ class Registered:
         seq: Where the log has it.
         onward_key: Of the process, raw; empty: it has none.
         gate_epoch: The highest of the SSH gate that it keeps.
-        without_gate: What it is not given, because that is not enough.
+        withheld: What it declares and is not given, and why, as a word.
     """
 
     node_id: str
@@ -43,7 +46,7 @@ class Registered:
     seq: int = 0
     onward_key: bytes = b""
     gate_epoch: int = 0
-    without_gate: frozenset[str] = frozenset()
+    withheld: Mapping[str, str] = field(factory=dict)
 
     def lacks_gate(self, facts: ClusterState) -> bool:
         """Whether it serves what it may not serve any more, being older than the SSH gate."""
@@ -65,6 +68,7 @@ class Registrations:
     _by_resource: dict[str, set[Registered]] = field(factory=dict)
     _by_proxy: dict[str, set[Registered]] = field(factory=dict)
     _meant: dict[str, dict[str, Assigned]] = field(factory=dict)
+    _refused: dict[str, str] = field(factory=dict)
     changes: int = field(default=0, init=False)
 
     def add(self, registered: Registered) -> None:
@@ -73,6 +77,7 @@ class Registrations:
             if older.proxy_id == registered.proxy_id:
                 self.remove(older)
         self.changes += 1
+        self._refused.pop(registered.node_id, None)
         self._by_node.setdefault(registered.node_id, set()).add(registered)
         self._by_proxy.setdefault(registered.proxy_id, set()).add(registered)
         for resource in registered.resources:
@@ -88,6 +93,20 @@ class Registrations:
         for resource in registered.resources:
             _discard(self._by_resource, resource, registered)
         return True
+
+    def refuse(self, node_id: str, reason: str) -> None:
+        """A registration that this Connector signed was refused; of the newest it is known why."""
+        if len(self._refused) >= MAX_REFUSED:
+            self._refused.clear()
+        self._refused[node_id] = reason
+
+    def refusal(self, node_id: str) -> str:
+        """Why its newest registration was refused; empty: it was not, or none came since."""
+        return self._refused.get(node_id, "")
+
+    def of_node(self, node_id: str) -> tuple[Registered, ...]:
+        """The registrations of this Connector, through whatever Proxy."""
+        return tuple(self._by_node.get(node_id, ()))
 
     def serving(self, wanted: Assigned, proxy_id: str) -> Registered | None:
         """The newest registration that serves this through this Proxy.
@@ -123,7 +142,8 @@ class Registrations:
 
     def is_without_gate(self, resource_id: str, node_id: str | None) -> bool:
         """Whether this Connector declares it and is not given it, being older than the SSH gate."""
-        return any(resource_id in one.without_gate for one in self._by_node.get(node_id or "", ()))
+        standing = self.of_node(node_id or "")
+        return any(one.withheld.get(resource_id) == GATE_NOT_OFFERED for one in standing)
 
     def evict(self, node_id: str, reason: str) -> int:
         """Take back every registration of a Connector or through a Proxy; how many there were."""

@@ -12,6 +12,7 @@ from attrs import define, evolve
 from twisted.logger import Logger
 
 from svc.authority.ingest.notes import checked_note
+from svc.authority.registry.peers import PeerProxies
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.unreadable import require_store
 from svc.errors import Fault, Malformed, SvcError
@@ -41,12 +42,14 @@ class SessionAdmin:
     Attributes:
         asked: The sessions that are to end, with the reason.
         publish: Tells the Proxies.
+        peers: Knows which Proxies are here.
     """
 
     store: IStore
     recorder: Recorder
     asked: MutableMapping[str, str]
     publish: Callable[[], object]
+    peers: PeerProxies
 
     async def list_sessions(
         self, request: pb.ListSessionsRequest, actor: Actor
@@ -54,7 +57,10 @@ class SessionAdmin:
         """Open sessions, oldest first; of one person or resource, where the request names it."""
 
         def look(tx: ITransaction) -> list[pb.SessionRow]:
-            return [_row(tx, one) for one in _chosen(tx, request.person, request.resource)]
+            rows = [_row(tx, one) for one in _chosen(tx, request.person, request.resource)]
+            for row in rows:
+                row.away = not self.peers.streams(row.proxy_id)
+            return rows
 
         return pb.ListSessionsResponse(sessions=await self.store.read("list sessions", look))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 
 import click
 
@@ -11,10 +12,17 @@ from svc.cli.forms import WORD, labels_of
 from svc.cli.groups import Group
 from svc.cli.output import hint, json_option, labels, moment, print_list, print_result
 from svc.model.cluster.onward import OnwardAuth
-from svc.model.cluster.scope import REFUSALS
+from svc.model.cluster.unserved import (
+    NOT_DECLARED,
+    NOT_IN_CATALOG,
+    REGISTRATION_REFUSED,
+    problem_text,
+)
 from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.telemetry.escape import escaped
 
 _TOLD = 5
+_NOT_DECLARED = (NOT_DECLARED, REGISTRATION_REFUSED)
 _MODES = ", ".join(one.value for one in OnwardAuth)
 
 
@@ -212,8 +220,9 @@ def list_bindings(context: click.Context, resource: str, as_json: bool) -> None:
 def list_resources(context: click.Context, as_json: bool) -> None:
     """List the catalog with each resource's state, and what Connectors offer beside it.
 
-    `not_in_catalog` means that a declaration, an assignment or a scope is missing, not that the
-    Connector must join again.
+    Below the list stands what is wrong with each resource that nobody serves now, or that some
+    Proxies cannot reach, and what to do.  `not_in_catalog` means that a declaration, an assignment
+    or a scope is missing, not that the Connector must join again.
     """
     answer = admin(context)("ListResources", pb.ListResourcesRequest(), pb.ListResourcesResponse)
     rows = [
@@ -232,19 +241,42 @@ def list_resources(context: click.Context, as_json: bool) -> None:
     columns = ["ID", "KIND", "STATE", "NODE", "SOURCE", "ONWARD AUTH", "LABELS"]
     print_list(as_json, result, columns, rows)
     if not as_json:
-        hint(_reasons(answer.resources))
+        hint(_problems(answer.resources))
 
 
-def _reasons(rows: Iterable[pb.ResourceRow]) -> list[str]:
-    """Why published resources are not served, a line for each reason."""
+def _problems(rows: Sequence[pb.ResourceRow]) -> list[str]:
+    """What is wrong and what to do, a line for the resources that have it in common."""
     found: dict[str, list[str]] = {}
     for row in rows:
-        if row.refused in REFUSALS:
-            found.setdefault(row.refused, []).append(row.id)
-    return [
-        f"{', '.join(ids[:_TOLD])}{', ...' if len(ids) > _TOLD else ''}: {REFUSALS[word]}"
-        for word, ids in sorted(found.items())
+        if row.problem:
+            found.setdefault(_problem(row), []).append(row.id)
+    lines = [
+        f"{', '.join(ids[:_TOLD])}{f' and {len(ids) - _TOLD} more' if ids[_TOLD:] else ''}: {text}"
+        for text, ids in found.items()
     ]
+    return [escaped(line) for line in (*lines, *_misspelled(rows))]
+
+
+def _problem(row: pb.ResourceRow) -> str:
+    return problem_text(
+        row.problem,
+        node=row.node_name or row.node_id,
+        reason=row.problem_reason,
+        missing=row.missing,
+    )
+
+
+def _misspelled(rows: Sequence[pb.ResourceRow]) -> Iterator[str]:
+    """Ids of one Connector that are so alike that one of them may be meant for the other."""
+    offered: dict[str, list[str]] = {}
+    for row in rows:
+        if row.problem == NOT_IN_CATALOG:
+            offered.setdefault(row.node_id, []).append(row.id)
+    for row in rows:
+        if row.problem in _NOT_DECLARED:
+            alike = get_close_matches(row.id, offered.get(row.node_id, ()), 1)
+            if alike:
+                yield f"{row.id} and {alike[0]}: is one of the names misspelled?"
 
 
 def _owner(row: pb.ResourceRow) -> str:
@@ -272,6 +304,9 @@ def _resource(row: pb.ResourceRow) -> dict[str, object]:
         "onward_auth": row.onward_auth or None,
         "scope": row.scope or None,
         "refusal": row.refused or None,
+        "problem": _problem(row) or None,
+        "proxy_names": list(row.proxies),
+        "missing_proxies": list(row.missing),
     }
 
 

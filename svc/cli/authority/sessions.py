@@ -34,7 +34,12 @@ _resource_option = click.option(
 def list_sessions(
     context: click.Context, person: str | None, resource: str | None, as_json: bool
 ) -> None:
-    """List the open sessions, oldest first."""
+    """List the open sessions, oldest first.
+
+    STATE is `ending` if an operator ended it and its Proxy has not confirmed that yet, and
+    `proxy_away` if its Proxy is not connected to the Authority: if it is killed, the session is
+    over; it is listed until the Proxy is back, or for `session.reclaim_secs`.
+    """
     request = pb.ListSessionsRequest(person=person or "", resource=resource or "")
     answer = admin(context)("ListSessions", request, pb.ListSessionsResponse)
     rows = [
@@ -45,7 +50,7 @@ def list_sessions(
             row.kind,
             row.proxy or row.proxy_id,
             moment(row.started_at),
-            "ending" if row.ending else "open",
+            _state(row),
         ]
         for row in answer.sessions
     ]
@@ -93,5 +98,11 @@ def _session(row: pb.SessionRow) -> dict[str, object]:
         "proxy_id": row.proxy_id,
         "decision_id": row.decision_id,
         "started_at": moment(row.started_at),
-        "state": "ending" if row.ending else "open",
+        "state": _state(row),
     }
+
+
+def _state(row: pb.SessionRow) -> str:
+    if row.ending:
+        return "ending"
+    return "proxy_away" if row.away else "open"

@@ -27,9 +27,10 @@ from svc.proto.gate.v1 import admin_pb2
 def _registry(p: Parts, rooms: SharedServices) -> RegistryAdmin:
     return registry_admin(
         writer=rooms.writer,
-        registrations=rooms.registrations,
+        peers=rooms.peers,
         ca_pin=p.keys.ca_pin,
         token_secs=p.settings.identity.join_token_secs,
+        leaf_secs=p.settings.identity.node_leaf_secs,
         proxy_revoked=rooms.ends.revoked,
         rights=rooms.changing.rights,
         actions=lambda: frozenset(one.terms.open_action for one in p.kinds.by_name.values()),
@@ -49,7 +50,7 @@ def admin_service(
     discovery = rooms.discovery.discovery
     catalog = CatalogAdmin(
         writer=rooms.writer,
-        registrations=rooms.registrations,
+        registrations=rooms.peers.registrations,
         kinds=p.kinds.by_name,
         scope_of=discovery.ids.scope_of,
         settle=discovery.settle_again,
@@ -64,7 +65,7 @@ def admin_service(
         sessions=_session_admin(p, rooms),
         credentials=CredentialAdmin(registry.tokens, rooms.ends.asked, rooms.publisher.beat),
         catalog=catalog,
-        listing=CatalogListing(rooms.writer, rooms.registrations, discovery.ids.scope_of),
+        listing=CatalogListing(rooms.writer, rooms.peers, discovery.ids.scope_of),
         scopes=rooms.discovery.scopes,
         epochs=EpochAdmin(rooms.writer),
         policies=rooms.changing.policies,
@@ -95,4 +96,5 @@ def _session_admin(p: Parts, rooms: SharedServices) -> SessionAdmin:
         recorder=p.recorder,
         asked=rooms.ends.asked,
         publish=rooms.publisher.beat,
+        peers=rooms.peers,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from svc.authority.control import ControlService
-from svc.authority.registry.peers import PeerProxies
 from svc.authority.registry.register import RegistrationIntake
 from svc.authority.sessions.explain import Explainer
 from svc.authority.sessions.issue import Issuance
@@ -41,7 +40,7 @@ def control_service(
         writes.require_room()
         heads.writer.require_signing()
 
-    peers = PeerProxies(rooms.registrations)
+    peers = rooms.peers
     issuance = Issuance(
         cluster=cluster,
         state_cache=rooms.state_cache,
@@ -70,7 +69,7 @@ def control_service(
     intake = RegistrationIntake(
         cluster=cluster,
         state_cache=rooms.state_cache,
-        registrations=rooms.registrations,
+        registrations=rooms.peers.registrations,
         store=p.store,
         recorder=p.recorder,
         verifier=verifier,

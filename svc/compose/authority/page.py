@@ -67,6 +67,7 @@ def _pages(p: Parts, rooms: SharedServices) -> Pages:
         recorder=p.recorder,
         asked=rooms.ends.asked,
         publish=rooms.publisher.beat,
+        peers=rooms.peers,
     )
     visitors = Visitors(
         cluster=cluster,
@@ -97,7 +98,7 @@ def _access_page(p: Parts, rooms: SharedServices) -> AccessPage:
         engine=engine_of(rooms.policy),
         kinds=p.kinds.by_name,
         offers=rooms.access.offers,
-        is_served=rooms.registrations.is_served,
+        is_served=rooms.peers.registrations.is_served,
         now=p.runtime.now,
         pause=lambda: deferLater(p.runtime.reactor, 0),
     )

@@ -21,7 +21,7 @@ from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.ends import TunnelEndRecords
 from svc.authority.registry.operators import Operators
-from svc.authority.registry.routes import Registrations
+from svc.authority.registry.peers import PeerProxies
 from svc.authority.sessions.checkpoints import SWEEP_SECS, GatedSessions
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.sampled import SampledAllows
@@ -61,7 +61,7 @@ class SharedServices:
 
     state_cache: ClusterStateCache
     writer: StateWriter
-    registrations: Registrations
+    peers: PeerProxies
     discovery: DiscoveryWiring
     tunnel_ends: TunnelEndRecords
     publisher: SnapshotPublisher
@@ -101,7 +101,8 @@ def shared_services(p: Parts) -> SharedServices:
         now=now,
         entropy=p.runtime.entropy,
     )
-    registrations = Registrations()
+    peers = PeerProxies()
+    registrations = peers.registrations
     ends = SessionEnds(
         store=p.store,
         recorder=p.recorder,
@@ -219,7 +220,7 @@ def shared_services(p: Parts) -> SharedServices:
     return SharedServices(
         state_cache=state_cache,
         writer=writer,
-        registrations=registrations,
+        peers=peers,
         discovery=discovery_wiring(p, state_cache, writer, rates, room.left_for),
         tunnel_ends=TunnelEndRecords(
             store=p.store, recorder=p.recorder, clock=clock, tasks=p.tasks

@@ -77,7 +77,7 @@ async def status_of(
         audit_head="" if last is None else last.hash.hex(),
         last_event=event,
         last_event_at=at,
-        connectors=rooms.registrations.connectors,
+        connectors=rooms.peers.registrations.connectors,
         serving=_serving(rooms),
         proxies=control.proxies,
         open_sessions=stored.open_sessions,
@@ -115,7 +115,7 @@ def _event_of(row: ChainRow) -> tuple[str, int]:
 
 def _serving(rooms: SharedServices) -> Iterator[pb.ServingRow]:
     """Each Connector that was not revoked, by name, with how much of its inventory it serves."""
-    facts, registrations = rooms.state_cache.state, rooms.registrations
+    facts, registrations = rooms.state_cache.state, rooms.peers.registrations
     meant, served = Counter[str](), Counter[str]()
     for one in facts.catalog.values():
         if one.assigned_to is not None:

@@ -9,6 +9,7 @@ import re
 
 from attrs import frozen
 
+from svc.model.clocks import since
 from svc.model.doctor import CheckSeverity, DoctorReport
 
 EVERY_SECS = 60.0
@@ -16,6 +17,10 @@ EVERY_SECS = 60.0
 
 STALE_SECS = 180.0
 """A report that is older says nothing about now."""
+
+_AHEAD_SECS = 15
+_BEHIND_SECS = 15 + EVERY_SECS
+"""A report may have waited at a Proxy until the next one came, which looks like a clock behind."""
 
 MAX_FOUND = 64
 """Checks that one report names; the worst come first."""
@@ -26,6 +31,17 @@ _CHECK_ID = re.compile(r"[a-z_]{1,16}\.[a-z0-9_-]{1,46}\Z")
 def is_check_id(text: str) -> bool:
     """Whether *text* can be the id of a check, and is safe to show."""
     return _CHECK_ID.match(text) is not None
+
+
+def clock_problem(clock_secs: int) -> str:
+    """That a node's clock is wrong, by how far ahead of Authority's it was; empty: it is not.
+
+    A request for a session is refused at a difference of 30 seconds.
+    """
+    if not -_BEHIND_SECS < clock_secs < _AHEAD_SECS:
+        way = "behind" if clock_secs < 0 else "ahead of"
+        return f"its clock is {since(abs(clock_secs))} {way} the Authority's: correct it"
+    return ""
 
 
 @frozen
@@ -64,6 +80,8 @@ class NodeHealth:
 
     Attributes:
         at: When it came, by Authority's clock: Unix seconds.
+        clock_secs: How far the node's clock was ahead of Authority's, as far as that can be told:
+            the report may have been on its way for a while.
     """
 
     node_id: str
@@ -73,6 +91,7 @@ class NodeHealth:
     failed: int
     warnings: int
     found: tuple[CheckFound, ...] = ()
+    clock_secs: int = 0
 
     def is_stale(self, now: float) -> bool:
         """Whether the node should have reported again long since."""

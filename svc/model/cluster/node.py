@@ -38,6 +38,26 @@ class Leaf:
     expires: float
 
 
+EXPIRED, OVERDUE = "expired", "overdue"
+
+RENEWED_BY = 0.8
+"""The part of its certificate's life after which a node that runs has renewed it: it tries at two
+thirds of it, and again and again (``svc.pki.renewal``)."""
+
+
+def leaf_problem(leaf: Leaf, now: float, life: float) -> str:
+    """What is wrong with a node's certificate: ``expired``, ``overdue`` or nothing.
+
+    Args:
+        now: Seconds since the epoch.
+        life: Of a certificate as it is issued now, in seconds.
+    """
+    left = leaf.expires - now
+    if left <= 0:
+        return EXPIRED
+    return OVERDUE if left < (1 - RENEWED_BY) * life else ""
+
+
 @frozen
 class Node:
     """One node of the registry.

@@ -12,6 +12,9 @@ from svc.model.cluster.resource import Assigned
 
 MAX_RESOURCES = 10_000
 
+PERMITS_NONE = "catalog_permits_none"
+"""A registration is refused: nothing that it declares is assigned to its Connector."""
+
 
 @frozen
 class DeclaredResource:

@@ -10,6 +10,7 @@ from svc.ops.doctor import (
     network,
     policy,
     roots,
+    served,
     service,
     store,
 )
@@ -28,5 +29,6 @@ CHECKS: tuple[Check, ...] = (
     *cluster.CHECKS,
     *roots.CHECKS,
     *policy.CHECKS,
+    *served.CHECKS,
 )
 IDS = tuple(check.id for check in CHECKS)

@@ -143,7 +143,7 @@ def _catalog(context: CheckContext) -> Iterator[Finding]:
             f"Connectors offer {_shown(offered)}, which they may not serve (not_in_catalog)",
             "add or assign them: svc authority resources add, or svc authority resources assign",
         )
-    yield ok(f"resources in the catalog: {len(catalog)}, each with a Connector")
+    yield ok(f"resources in the catalog: {len(catalog)}, each assigned to a Connector")
 
 
 def _shown(ids: Sequence[str]) -> str:

@@ -55,6 +55,7 @@ def _row(health: NodeHealth) -> Row:
     report = {
         "version": health.version,
         "found": [[one.id, one.severity.word] for one in health.found],
+        "clock_secs": health.clock_secs,
     }
     return (
         health.node_id,
@@ -77,4 +78,5 @@ def _health(row: Row) -> NodeHealth:
         failed=failed,
         warnings=warnings,
         found=tuple(CheckFound(id, _SEVERITIES[word]) for id, word in told["found"]),
+        clock_secs=told.get("clock_secs", 0),  # an earlier build did not keep it
     )

@@ -60,7 +60,9 @@ class ServiceCase(SynchronousTestCase):
             scope_of=self.discovery.ids.scope_of,
             settle=self.discovery.settle_again,
         )
-        self.listing = CatalogListing(writer, self.house.registrations, self.discovery.ids.scope_of)
+        self.listing = CatalogListing(
+            writer=writer, peers=self.house.peers, scope_of=self.discovery.ids.scope_of
+        )
         self.house.state_cache.on_change(self.discovery.followed)
         self.discovery.begin()
 

@@ -101,6 +101,7 @@ class PageHouse:
             recorder=house.recorder,
             asked=self.ends.asked,
             publish=self._publish,
+            peers=house.peers,
         )
         visitors = Visitors(
             cluster=CLUSTER,

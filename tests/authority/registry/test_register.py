@@ -167,6 +167,24 @@ class IntakeTests(IntakeTestCase):
         """A node that declares only what it may not serve is refused."""
         said = self.verdict(resources=self.declared(("extra", "tcp")))
         self.assertEqual(said.reason, "catalog_permits_none")
+        self.assertIn("nothing of what it declares: extra; correct the ids", said.text)
+        self.assertEqual(
+            self.house.registrations.refusal(self.house.connector.id), "catalog_permits_none"
+        )
+
+    def test_offered_in_vain(self) -> None:
+        """Under which names a refused Connector offers something is known, and kept up."""
+
+        def offered() -> list[str]:
+            return [one.id for one in self.house.run(lambda tx: tx.catalog.undeclared())]
+
+        for name in ("bd1", "bd1", "dd1"):
+            self.verdict(resources=self.declared((name, "tcp")))
+            self.assertEqual(offered(), [name])
+        self.assertEqual(len(self.house.records("tunnel.refused")), 2)
+        self.verdict()
+        self.assertEqual(offered(), [])
+        self.assertEqual(self.house.registrations.refusal(self.house.connector.id), "")
 
     @proves("G-TUN-10", "G-ERR-09", "X-41")
     def test_no_kinds(self) -> None:

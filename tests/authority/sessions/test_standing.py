@@ -31,7 +31,11 @@ class StandingTests(RequestCase):
         self.told = 0
         house = self.house
         admin = SessionAdmin(
-            store=house.store, recorder=house.recorder, asked=self.asked, publish=self.tell
+            store=house.store,
+            recorder=house.recorder,
+            asked=self.asked,
+            publish=self.tell,
+            peers=house.peers,
         )
         self.standing = StandingSessions(house.approvals(), admin, node(AUTHORITY))
 

@@ -80,17 +80,36 @@ class ResourceTests(TerminalTests):
                 evict=lambda reason: None,
             )
         )
+        listed = self.run_it("resources", "list")
         self.assertEqual(
-            self.run_it("resources", "list").stdout,
+            listed.stdout,
             "ID     KIND  STATE           NODE  SOURCE  ONWARD AUTH  LABELS\n"
             "db     tcp   served          db-1  manual  -            a=b=c,env=prod\n"
             "host   ssh   unserved        db-1  manual  certificate  -\n"
             "later  tcp   unassigned      -     manual  -            -\n"
             "odd    tcp   not_in_catalog  db-1  -       -            -\n",
         )
+        told = dict(line.split(": ", 1) for line in listed.stderr.splitlines())
+        self.assertEqual(set(told), {"host", "later", "odd"})
+        self.assertIn("db-1 is connected and does not declare it", told["host"])
+        self.assertIn("resources assign ID --node NAME", told["later"])
+        self.assertIn("db-1 offers it and may not serve it", told["odd"])
+        rows = json.loads(self.run_it("resources", "list", "--json").stdout)
+        self.assertEqual({one["id"]: one["problem"] for one in rows}, {"db": None, **told})
         self.run_it(*add, "odd", "--kind", "tcp", "--node", "db-1")
         odd_one = self.run_it("resources", "list").stdout.splitlines()[-1]
         self.assertEqual(odd_one.split(), ["odd", "tcp", "unserved", "db-1", "manual", "-", "-"])
+
+    def test_a_misspelled_id(self) -> None:
+        """What a Connector offers under almost the id that nobody serves is asked about."""
+        self.authority.change(lambda tx: tx.nodes.register(SEEN))
+        self.run_it("resources", "add", "orders-db", "--kind", "tcp", "--node", "db-1")
+        odd = Undeclared(id="order-db", kind="tcp", node_id=SEEN.id, seen_at=1.0)
+        self.authority.change(lambda tx: tx.catalog.registered(SEEN.id, (), (odd,), 1.0))
+        self.authority.registrations.refuse(SEEN.id, "catalog_permits_none")
+        told = self.run_it("resources", "list").stderr.splitlines()
+        self.assertIn("orders-db: its Connector db-1 is connected, and none of", told[0])
+        self.assertEqual(told[2], "orders-db and order-db: is one of the names misspelled?")
 
     def test_as_json(self) -> None:
         """The document holds labels as an object and null for nobody."""

@@ -286,12 +286,19 @@ class SessionTests(PeopleCase):
         rows = [first, evolve(first, uid="a1" * 8 + "b2" * 8, resource_id="db2")]
         self.authority.change(lambda tx: [tx.sessions.insert(one) for one in rows])
 
+    def states(self) -> set[str]:
+        """Of all sessions."""
+        return {one["state"] for one in self.told("sessions", "list")}
+
     def test_list_and_end(self) -> None:
         """Sessions are named by how their uid begins; an end is noted until it is reported."""
         both = [one["resource"] for one in self.told("sessions", "list", "--person", "ana")]
         self.assertEqual(both, ["db1", "db2"])
         self.assertEqual(self.told("sessions", "list", "--person", "bob"), [])
         self.assertEqual(len(self.told("sessions", "list", "--resource", "db2")), 1)
+        self.assertEqual(self.states(), {"proxy_away"})
+        self.authority.peers.enter("p" * 26)
+        self.assertEqual(self.states(), {"open"})
         for word in ("a1a", "a1a2", "ff" * 16):
             self.assertIn("unknown_session", self.refused("sessions", "end", word))
         self.assertIn("ambiguous_id", self.refused("sessions", "end", "a1a1a1a1"))

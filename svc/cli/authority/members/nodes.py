@@ -8,8 +8,17 @@ from svc.cli.authority.members.token_form import proxy_address, token_form
 from svc.cli.control import admin, caller_settings
 from svc.cli.forms import TTL, WORD, public_name_option
 from svc.cli.groups import Group
-from svc.cli.output import json_option, moment, print_list, print_result
+from svc.cli.output import hint, json_option, moment, print_list, print_result
+from svc.model.cluster.health import clock_problem
+from svc.model.cluster.node import EXPIRED, OVERDUE
 from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.telemetry.escape import escaped
+
+_LINKED = {"proxy": "the Authority", "connector": "any Proxy"}
+_CERTIFICATES = {
+    EXPIRED: "its certificate has expired: start it, have it join again, or revoke it",
+    OVERDUE: "its certificate should have been renewed by now: its log says why it was not",
+}
 
 _role_option = click.option(
     "--role",
@@ -157,19 +166,28 @@ def unexpect(context: click.Context, id: str, as_json: bool) -> None:
 def list_nodes(context: click.Context, health: bool, as_json: bool) -> None:
     """List all registered nodes, revoked ones included.
 
+    CONNECTED is, of a Proxy, whether it is connected to the Authority; of a Connector, to how many
+    of the Proxies that are.  Below the list stands which nodes need somebody to look after them.
+
     Every node reports once a minute; a report that is older than 3 minutes is marked stale.
     HEALTH is the worst result of the node's last self-check: ok, info, warn or fail, or `unchecked`
     if its `doctor.check_interval_secs` is 0; FOUND names the checks that warn or failed.  The node
     itself says so, and nothing is decided by it.  The exit status does not depend on it.
     """
     answer = admin(context)("ListNodes", pb.ListNodesRequest(), pb.ListNodesResponse)
-    heads = ["NAME", "ROLE", "STATE", "VERSION", "ID"]
-    rows = [[row.name, row.role, _state(row), row.version, row.id] for row in answer.nodes]
+    heads = ["NAME", "ROLE", "STATE", "CONNECTED", "VERSION", "ID"]
+    rows = [
+        [row.name, row.role, _state(row), _connected(row), row.version, row.id]
+        for row in answer.nodes
+    ]
     if health:
         heads += ["CERTIFICATE EXPIRES", "LAST SEEN", "REPORTED", "HEALTH", "FOUND"]
         for shown, row in zip(rows, answer.nodes, strict=True):
             shown += [moment(row.leaf_expires), moment(row.last_seen), *_health_cells(row.health)]
     print_list(as_json, [_node(row) for row in answer.nodes], heads, rows)
+    if not as_json:
+        told = ((row, _problem(row)) for row in answer.nodes)
+        hint(f"{escaped(row.name)}: {escaped(text)}" for row, text in told if text)
 
 
 @nodes.command("publication")
@@ -210,6 +228,30 @@ def _state(row: pb.NodeRow) -> str:
     return f"{row.state} (has {row.resources} resource{'s' if row.resources > 1 else ''})"
 
 
+def _connected(row: pb.NodeRow) -> str:
+    if row.state == "revoked" or row.role == "authority":
+        return ""
+    if row.role == "proxy" or not row.connected:
+        return "yes" if row.connected else "no"
+    return f"{len(row.proxies)} of {len(row.proxies) + len(row.missing)}"
+
+
+def _problem(row: pb.NodeRow) -> str:
+    """What is wrong with a node that was not revoked, and what to do; empty: nothing is."""
+    if row.state == "revoked":
+        return ""
+    found = [_CERTIFICATES[row.certificate]] if row.certificate in _CERTIFICATES else []
+    if not row.connected:
+        if row.refusal:
+            text = f"its registration is refused ({row.refusal}): its log says what to correct"
+            found.append(text)
+        elif row.role in _LINKED:
+            found.append(f"it is not connected to {_LINKED[row.role]}: start it, or see its log")
+    if row.HasField("health"):
+        found.append(clock_problem(row.health.clock_secs))
+    return "; ".join(filter(None, found))
+
+
 def _node(row: pb.NodeRow) -> dict[str, object]:
     return {
         "id": row.id,
@@ -226,6 +268,10 @@ def _node(row: pb.NodeRow) -> dict[str, object]:
         "inventory_served": row.inventory_served or None,
         "publication": row.publication or None,
         "resources": row.resources,
+        "connected": None if row.role == "authority" else row.connected,
+        "proxy_names": list(row.proxies),
+        "missing_proxies": list(row.missing),
+        "problem": _problem(row) or None,
         "health": _health(row.health) if row.HasField("health") else None,
     }
 
@@ -252,6 +298,7 @@ def _health(health: pb.NodeHealthRow) -> dict[str, object]:
         "failed": health.failed if health.worst else None,
         "warnings": health.warnings if health.worst else None,
         "found": found,
+        "clock_secs": health.clock_secs,
     }
 
 

@@ -176,7 +176,7 @@ class ListNodesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class NodeRow(_message.Message):
-    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at", "inventory_generation", "inventory_served", "publication", "resources", "health", "epoch_capability")
+    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at", "inventory_generation", "inventory_served", "publication", "resources", "health", "epoch_capability", "connected", "proxies", "missing", "refusal", "certificate")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -192,6 +192,11 @@ class NodeRow(_message.Message):
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     HEALTH_FIELD_NUMBER: _ClassVar[int]
     EPOCH_CAPABILITY_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    PROXIES_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     role: str
@@ -207,10 +212,15 @@ class NodeRow(_message.Message):
     resources: int
     health: NodeHealthRow
     epoch_capability: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ..., inventory_generation: _Optional[int] = ..., inventory_served: _Optional[int] = ..., publication: _Optional[str] = ..., resources: _Optional[int] = ..., health: _Optional[_Union[NodeHealthRow, _Mapping]] = ..., epoch_capability: _Optional[int] = ...) -> None: ...
+    connected: bool
+    proxies: _containers.RepeatedScalarFieldContainer[str]
+    missing: _containers.RepeatedScalarFieldContainer[str]
+    refusal: str
+    certificate: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ..., inventory_generation: _Optional[int] = ..., inventory_served: _Optional[int] = ..., publication: _Optional[str] = ..., resources: _Optional[int] = ..., health: _Optional[_Union[NodeHealthRow, _Mapping]] = ..., epoch_capability: _Optional[int] = ..., connected: _Optional[bool] = ..., proxies: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., refusal: _Optional[str] = ..., certificate: _Optional[str] = ...) -> None: ...
 
 class NodeHealthRow(_message.Message):
-    __slots__ = ("at", "stale", "version", "worst", "failed", "warnings", "found")
+    __slots__ = ("at", "stale", "version", "worst", "failed", "warnings", "found", "clock_secs")
     AT_FIELD_NUMBER: _ClassVar[int]
     STALE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -218,6 +228,7 @@ class NodeHealthRow(_message.Message):
     FAILED_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     FOUND_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_SECS_FIELD_NUMBER: _ClassVar[int]
     at: int
     stale: bool
     version: str
@@ -225,7 +236,8 @@ class NodeHealthRow(_message.Message):
     failed: int
     warnings: int
     found: _containers.RepeatedCompositeFieldContainer[CheckFoundRow]
-    def __init__(self, at: _Optional[int] = ..., stale: _Optional[bool] = ..., version: _Optional[str] = ..., worst: _Optional[str] = ..., failed: _Optional[int] = ..., warnings: _Optional[int] = ..., found: _Optional[_Iterable[_Union[CheckFoundRow, _Mapping]]] = ...) -> None: ...
+    clock_secs: int
+    def __init__(self, at: _Optional[int] = ..., stale: _Optional[bool] = ..., version: _Optional[str] = ..., worst: _Optional[str] = ..., failed: _Optional[int] = ..., warnings: _Optional[int] = ..., found: _Optional[_Iterable[_Union[CheckFoundRow, _Mapping]]] = ..., clock_secs: _Optional[int] = ...) -> None: ...
 
 class CheckFoundRow(_message.Message):
     __slots__ = ("id", "severity")
@@ -478,7 +490,7 @@ class ListSessionsRequest(_message.Message):
     def __init__(self, person: _Optional[str] = ..., resource: _Optional[str] = ...) -> None: ...
 
 class SessionRow(_message.Message):
-    __slots__ = ("uid", "person_id", "person", "resource", "kind", "proxy_id", "proxy", "decision_id", "started_at", "ending")
+    __slots__ = ("uid", "person_id", "person", "resource", "kind", "proxy_id", "proxy", "decision_id", "started_at", "ending", "away")
     UID_FIELD_NUMBER: _ClassVar[int]
     PERSON_ID_FIELD_NUMBER: _ClassVar[int]
     PERSON_FIELD_NUMBER: _ClassVar[int]
@@ -489,6 +501,7 @@ class SessionRow(_message.Message):
     DECISION_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     ENDING_FIELD_NUMBER: _ClassVar[int]
+    AWAY_FIELD_NUMBER: _ClassVar[int]
     uid: str
     person_id: str
     person: str
@@ -499,7 +512,8 @@ class SessionRow(_message.Message):
     decision_id: str
     started_at: int
     ending: bool
-    def __init__(self, uid: _Optional[str] = ..., person_id: _Optional[str] = ..., person: _Optional[str] = ..., resource: _Optional[str] = ..., kind: _Optional[str] = ..., proxy_id: _Optional[str] = ..., proxy: _Optional[str] = ..., decision_id: _Optional[str] = ..., started_at: _Optional[int] = ..., ending: _Optional[bool] = ...) -> None: ...
+    away: bool
+    def __init__(self, uid: _Optional[str] = ..., person_id: _Optional[str] = ..., person: _Optional[str] = ..., resource: _Optional[str] = ..., kind: _Optional[str] = ..., proxy_id: _Optional[str] = ..., proxy: _Optional[str] = ..., decision_id: _Optional[str] = ..., started_at: _Optional[int] = ..., ending: _Optional[bool] = ..., away: _Optional[bool] = ...) -> None: ...
 
 class ListSessionsResponse(_message.Message):
     __slots__ = ("sessions",)
@@ -682,7 +696,7 @@ class ListResourcesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ResourceRow(_message.Message):
-    __slots__ = ("id", "kind", "labels", "node_id", "node_name", "state", "revision", "source", "identity", "assignment_revision", "node_state", "onward_auth", "scope", "refused")
+    __slots__ = ("id", "kind", "labels", "node_id", "node_name", "state", "revision", "source", "identity", "assignment_revision", "node_state", "onward_auth", "scope", "refused", "problem", "problem_reason", "proxies", "missing")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -704,6 +718,10 @@ class ResourceRow(_message.Message):
     ONWARD_AUTH_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_REASON_FIELD_NUMBER: _ClassVar[int]
+    PROXIES_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: str
     labels: _containers.ScalarMap[str, str]
@@ -718,7 +736,11 @@ class ResourceRow(_message.Message):
     onward_auth: str
     scope: str
     refused: str
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., node_id: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[str] = ..., revision: _Optional[int] = ..., source: _Optional[str] = ..., identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ..., node_state: _Optional[str] = ..., onward_auth: _Optional[str] = ..., scope: _Optional[str] = ..., refused: _Optional[str] = ...) -> None: ...
+    problem: str
+    problem_reason: str
+    proxies: _containers.RepeatedScalarFieldContainer[str]
+    missing: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., node_id: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[str] = ..., revision: _Optional[int] = ..., source: _Optional[str] = ..., identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ..., node_state: _Optional[str] = ..., onward_auth: _Optional[str] = ..., scope: _Optional[str] = ..., refused: _Optional[str] = ..., problem: _Optional[str] = ..., problem_reason: _Optional[str] = ..., proxies: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListResourcesResponse(_message.Message):
     __slots__ = ("resources",)
