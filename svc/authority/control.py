@@ -94,6 +94,10 @@ _FIRST_WORD_SECS = 10.0
 MAX_FOLLOWED = 8
 """Snapshot streams of one Proxy: each may have a whole bundle queued, and two are enough."""
 
+_SILENT_SECS, _PING_SECS = 20.0, 10.0
+"""A Proxy that follows and is silent so long is asked for a sign of life, and has so long for it.
+Proxies ask earlier by themselves (``tunnel.keepalive_secs``)."""
+
 _FRAME_SECS = 60.0
 """A Proxy that does not take a frame for this long has no fresh policy by it anyway (R15)."""
 
@@ -227,6 +231,9 @@ class ControlService:
         if data is None:
             raise Malformed("snapshot: no message arrived")
         have = decode_snapshot_request(data)
+        # What is sent to a machine that is gone is taken by our own kernel, for a quarter of an
+        # hour: nobody would know that the Proxy is away.
+        call.keep_alive(_SILENT_SECS, _PING_SECS)
         if self.peers.streams(proxy.id) >= MAX_FOLLOWED:
             raise SvcError(
                 "one Proxy has too many snapshot streams open",

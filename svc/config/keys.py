@@ -1101,7 +1101,8 @@ def _numbers() -> tuple[Key, ...]:
         Key(
             "session.reclaim_secs",
             _SECS,
-            "How long a restarted Authority waits for a Proxy to claim its sessions.",
+            "How long a Proxy that is away may come back and claim its sessions before they are "
+            "recorded as abandoned; after a restart of the Authority, too.",
             default=60,
             roles=a,
         ),

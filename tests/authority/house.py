@@ -194,7 +194,7 @@ class Call:
         pass
 
     def keep_alive(self, interval: float, timeout: float) -> None:
-        pass
+        self.kept_alive = interval, timeout
 
     def _forget(self, _: object) -> None:
         self._reader = None

@@ -393,10 +393,11 @@ class ControlTests(SynchronousTestCase):
         self.open("s1")
         value_of(self.ends.await_claims())
         self.hello("s1")
-        _, following = self.follow()
+        call, following = self.follow()
         self.house.clock.advance(300)
         self.assertEqual(self.states()["s1"], SessionState.OPEN)
-        self.assertEqual(self.control.proxies, 1)
+        # Silent for so many seconds, it is away.
+        self.assertEqual((self.control.proxies, sum(call.kept_alive)), (1, 30.0))
         following.cancel()
         self.failureResultOf(following)
         self.assertEqual(self.control.proxies, 0)

@@ -6,10 +6,13 @@ import hashlib
 import signal
 from threading import Thread
 
-from svc.testing.gateway.settings import POLICY, PROXY
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY
 from tests.system.board import DASHBOARD
-from tests.system.peered import MUCH, NOBODY, SECOND, TIMEOUT_SECS, TUNNELS, PeeredCase
+from tests.system.kernel import sockets_of
+from tests.system.peered import ACTIVE, MUCH, NOBODY, SECOND, TIMEOUT_SECS, TUNNELS, PeeredCase
 from tests.system.targets import blocks, digest_of
+from tests.system.world import around
 
 RUN_BY = "make fault"
 
@@ -91,11 +94,46 @@ class PeeringEndsTests(PeeredCase):
         self.await_active(0)
 
     def test_ingress_is_killed(self) -> None:
-        """Nothing of its sessions is left at the other one."""
-        end = self.held()
+        """Nothing is left at the other one and the Connector; the list says that it is away."""
+        end, uid = self.opened()
         self.gateway.child(PROXY).kill()
         self.check_cut(end)
         self.await_active(0, SECOND)
+        self.await_left_target()
+        self.await_away(uid)
         self.gateway.start(PROXY)
         self.held().close()
         self.await_active(0)
+
+    def test_ingress_hangs(self) -> None:
+        """One that says nothing any more is given up by all within a bounded time."""
+        end, uid = self.opened()
+        proxy = self.gateway.child(PROXY)
+        proxy.signal(signal.SIGSTOP)
+        self.addCleanup(proxy.signal, signal.SIGCONT)
+        self.gateway.await_metric(SECOND, ACTIVE, 0, 2 * TIMEOUT_SECS, protocol="tcp")
+        self.await_left_target()
+        self.await_away(uid)
+        proxy.signal(signal.SIGCONT)
+        self.check_cut(end)
+        self.held().close()
+        self.await_active(0)
+
+    def await_left_target(self) -> None:
+        """Wait until the Connector has no connection to the target any more."""
+        target = f"127.0.0.1:{around().ports['echo']}"
+
+        def left() -> bool:
+            sockets = sockets_of(self.gateway.child(CONNECTOR))
+            return not any(one.is_connected and one.remote == target for one in sockets)
+
+        until("the Connector has let go", left, TIMEOUT_SECS)
+
+    def await_away(self, uid: str) -> None:
+        """Wait until operators see that nobody knows of this session any more."""
+
+        def state() -> bool:
+            rows = self.gateway.operator("sessions", "list", "--json").json
+            return [one["state"] for one in rows if one["session_uid"] == uid] == ["proxy_away"]
+
+        until("the session is listed as away", state, 2 * TIMEOUT_SECS)

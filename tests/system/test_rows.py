@@ -200,7 +200,7 @@ class DecisionTests(SynchronousTestCase):
         for resource in ("vault", "idle"):
             refused = person.svc("proxy-ssh", resource, "--kind", "tcp")
             self.assertEqual((refused.status, refused.stdout), (1, ""))
-            self.assertIn("decision ", refused.stderr)
+            self.assertIn("to see why: svc why ", refused.stderr)
         after = self.decisions(gateway, words)
         self.assertEqual([now - then for now, then in zip(after, before, strict=True)], [1.0] * 3)
         self.assertEqual(self.timed(gateway), timed + 3)
