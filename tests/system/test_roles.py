@@ -193,7 +193,7 @@ class ProcessTests(SynchronousTestCase):
         refusal = person.refused("vault")
         plain = person.svc("status").checked().stdout
         full = person.svc("status", "--refresh", "--explain").checked().stdout
-        why = f"(denied, decision {refusal['decision_id']}, policies closed)"
+        why = f"(denied, policies closed); to see why: svc why {refusal['decision_id']}"
         self.assertIn(why, full)
         self.assertNotIn(why, plain)
 
