@@ -7,14 +7,13 @@ series; with ``telemetry.ready_follows`` it takes readiness away as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 
 from svc.errors import SvcError
 from svc.proxy.uplink.link import AuthorityLink
-from svc.proxy.uplink.reports import Reports
 from svc.proxy.uplink.snapshot import SnapshotHolder
 from svc.runtime.services import PeriodicTask
 from svc.telemetry.metrics import Metrics
@@ -73,13 +72,21 @@ class DegradedConditions:
         )
 
     def watch(
-        self, link: AuthorityLink, holder: SnapshotHolder, reports: Reports, metrics: Metrics
+        self,
+        link: AuthorityLink,
+        holder: SnapshotHolder,
+        checks: Sequence[Callable[[], object]],
+        metrics: Metrics,
     ) -> None:
-        """Look at a Proxy from now on; called once it has an identity to work with."""
+        """Look at a Proxy from now on; called once it has an identity to work with.
+
+        Args:
+            checks: Each raises SvcError while something cannot be recorded.
+        """
         self._asked = {
             CONTROL: lambda: "" if link.is_connected else MEANING[CONTROL],
             POLICY: lambda: "" if holder.is_fresh else MEANING[POLICY],
-            SPOOL: lambda: _refusal(reports),
+            SPOOL: lambda: _refusal(checks),
         }
         for name, ask in self._asked.items():
             gauge = metrics.gauge("svc_proxy_lacking", condition=_word(name))
@@ -90,10 +97,11 @@ def _word(name: str) -> str:
     return name.replace(" ", "_")
 
 
-def _refusal(reports: Reports) -> str:
-    """Why nothing could be recorded now; empty where it could."""
+def _refusal(checks: Iterable[Callable[[], object]]) -> str:
+    """Why something could not be recorded now; empty where it could."""
     try:
-        reports.check()
+        for check in checks:
+            check()
     except SvcError as refused:
         return refused.text
     return ""

@@ -424,7 +424,8 @@ def _discovery() -> tuple[MetricSeries, ...]:
             _P,
             "1 while a condition for opening sessions does not hold: `control_pool`, Authority "
             "cannot be reached; `policy`, the policy is stale; `audit_spool`, no record can be "
-            "written because the spool or the disk is full, or the disk fails.",
+            "written because the spool or the disk is full, or writing fails, or the last request "
+            "inside a session could not be recorded.",
             condition=("control_pool", "policy", "audit_spool"),
         ),
         _gauge(

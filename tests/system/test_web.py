@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import socket
 from collections.abc import Collection
 from http.client import HTTPConnection
@@ -224,6 +225,36 @@ class WebTests(SynchronousTestCase):
             return last > 0 and monotonic() - since >= STILL_SECS
 
         until("the application is held back", is_still)
+
+    def test_unrecorded(self) -> None:
+        """While no request can be recorded, none passes and the Proxy says so; it heals."""
+        gateway = self.web.gateway
+        ahead = gateway.files.state(PROXY) / "spool" / "ahead"
+
+        def told() -> bool:
+            status, body = gateway.get(PROXY, "/readyz")
+            is_told = "lacking: audit spool (the audit spool cannot be written" in body
+            value = gateway.metric(PROXY, "svc_proxy_lacking", condition="audit_spool")
+            self.assertEqual(status, 200)
+            return is_told and value == 1
+
+        self.assertFalse(told())
+        shutil.rmtree(ahead, ignore_errors=True)
+        ahead.write_text("no directory", "utf-8")
+
+        def again() -> None:
+            if ahead.is_file():
+                ahead.unlink()
+
+        self.addCleanup(again)
+        ran = self.curl("-w", "%{response_code}", f"{self.web.url}/refused")
+        self.assertIn("audit_unavailable", ran.stdout)
+        self.assertNotIn("GET /refused", self.web.site.heard)
+        until("it is told", told)
+        again()
+        self.curl(f"{self.web.url}/again").checked()
+        self.assertIn("GET /again", self.web.site.heard)
+        until("nothing is lacking", lambda: not told())
 
     def test_a_websocket(self) -> None:
         """It is decided when it opens, streams, and ends with 1008 when the policy changes."""

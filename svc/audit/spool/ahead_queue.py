@@ -27,6 +27,7 @@ class AheadQueue:
         refused: Told of those that are not.
         in_turn: Calls back once this turn of the reactor is over: what is asked for in it is
             written together.
+        refusal: Why the last write was refused, or a try after it; None where it was not.
     """
 
     write_ahead: Callable[[Sequence[SpoolRequest]], Outcome]
@@ -34,6 +35,7 @@ class AheadQueue:
     written: Callable[[Sequence[SpoolRequest]], object]
     refused: Callable[[Sequence[SpoolRequest]], object]
     in_turn: Callable[[Callable[[], object]], object]
+    refusal: SvcError | None = field(default=None, init=False)
     _waiting: list[SpoolRequest] = field(factory=list, init=False)
     _writers: list[Deferred[None]] = field(factory=list, init=False)
     """Who waits, for each of these."""
@@ -84,7 +86,7 @@ class AheadQueue:
         batch: Sequence[SpoolRequest],
         writers: Sequence[Deferred[None]],
     ) -> None:
-        refusal = _broken(outcome) if isinstance(outcome, Failure) else outcome
+        self.refusal = refusal = _broken(outcome) if isinstance(outcome, Failure) else outcome
         self._in_write = 0
         (self.written if refusal is None else self.refused)(batch)
         for durable in writers:

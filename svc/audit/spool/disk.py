@@ -119,6 +119,17 @@ class SpoolFiles:
                 return disk_full()
         return None
 
+    def try_ahead(self) -> Outcome:
+        """Write ahead, but no request; return why none could be."""
+        if self._is_closed:
+            return None
+        try:
+            self._find()
+            self._ahead.append_nothing()
+        except OSError as e:
+            return refusal_of(e)
+        return None
+
     def _file(self, error: OSError) -> str:
         """The file that an error is about, for whoever has to make room beside it."""
         live = self._live

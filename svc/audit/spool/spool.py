@@ -78,6 +78,8 @@ class Spool:
     _level: int = 0
     _failed: SvcError | None = None
     _no_room: SvcError | None = None
+    _doubt: SvcError | None = None
+    """Why requests were refused when :meth:`mend` looked last, although rows could be written."""
     _defect: SvcError | None = None
     """There while what has passed cannot be written, whatever the disk says."""
 
@@ -119,6 +121,16 @@ class Spool:
         else:
             self._report(await self._opened())
         self._retry()
+        await self._try_ahead()
+
+    async def _try_ahead(self) -> None:
+        """Where no request was refused since the last look, see whether one still would be."""
+        doubt, self._doubt = self._doubt, self._ahead.refusal
+        if doubt is None or doubt is not self._ahead.refusal:
+            return
+        outcome = await self.in_thread(self.files.try_ahead)
+        if self._ahead.refusal is doubt:  # no request was written meanwhile
+            self._ahead.refusal = self._doubt = outcome
 
     async def _opened(self) -> SvcError | None:
         """Begin a spool; returns why there is none."""
@@ -144,6 +156,18 @@ class Spool:
         refusal = self._failed or self._no_room or self._defect
         if refusal is not None:
             raise refusal
+
+    def check_requests(self) -> None:
+        """As :meth:`check`, for what is asked inside a session.
+
+        Nothing is kept from being tried: of several requests the disk may have refused one.
+
+        Raises:
+            SvcError: the last request was refused, because it could not be recorded.
+        """
+        self.check()
+        if self._ahead.refusal is not None:
+            raise self._ahead.refusal
 
     def _look_for_room(self, refusal: SvcError | None) -> None:
         before, self._no_room = self._no_room, refusal
@@ -272,7 +296,8 @@ class Spool:
         """Whatever went wrong: nobody is left waiting, and nothing is granted."""
         _log.failure("writing the audit spool failed", failure)
         refusal = Unavailable(
-            "the audit spool cannot be written, so no session opens", reason="audit_unavailable"
+            "the audit spool cannot be written, so no session opens and no request passes",
+            reason="audit_unavailable",
         )
         for one in batch:
             self._answer(one, refusal)

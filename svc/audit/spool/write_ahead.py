@@ -144,6 +144,14 @@ class WriteAhead:
             session.ahead = n
         return AheadRun(file, last=self._written, end=file.size, left=len(requests))
 
+    def append_nothing(self) -> None:
+        """Write as :meth:`append` does, but no request: what was refused before may succeed now.
+
+        Raises:
+            OSError: a request would be refused.
+        """
+        self._durable(framed(0, note_text({"cuts": self._cuts})))
+
     @property
     def next_file_bytes(self) -> int:
         """What the disk must still have for the next file; 0 where none is made any more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define, field
 from twisted.application.service import Service
@@ -49,7 +49,6 @@ from svc.proxy.sessions.recording import recording
 from svc.proxy.shutdown import ProxyShutdown, Work
 from svc.proxy.tunnels.service import TunnelService
 from svc.proxy.uplink.link import AuthorityLink
-from svc.proxy.uplink.reports import Reports
 from svc.proxy.uplink.snapshot import SnapshotHolder
 from svc.proxy.uplink.summaries import EVERY_SECS, RefusalSummaries
 from svc.runtime.context import Runtime
@@ -331,7 +330,7 @@ class ProxyAssembly:
             lambda: p.ready.met(CONTROL),
         ):
             link.on_connected(callback)
-        self._begun(link, holder, reports)
+        self._begun(link, holder, (reports.check, spooling.spool.check_requests))
         reach = uplink.renewal_reach(link)
         renewal = renewal_loop(p.runtime, p.settings, p.metrics, p.identities, identity, reach)
         refused = RefusalSummaries(
@@ -367,10 +366,15 @@ class ProxyAssembly:
         periodic = (summaries, lacking, mending, reporting)
         return [deciding, keeping, renewal, peer_links, link, probes, *periodic]
 
-    def _begun(self, link: AuthorityLink, holder: SnapshotHolder, reports: Reports) -> None:
+    def _begun(
+        self,
+        link: AuthorityLink,
+        holder: SnapshotHolder,
+        checks: Sequence[Callable[[], object]],
+    ) -> None:
         p = self.parts
         p.ready.met(IDENTITY)
-        p.lacking.watch(link, holder, reports, p.metrics)
+        p.lacking.watch(link, holder, checks, p.metrics)
 
     def _serve(self, identity: TransportIdentity, public: PublicServices) -> None:
         p = self.parts

@@ -177,6 +177,64 @@ class DurableTests(RequestCase):
         self.put_in_rows()
         self.assertEqual((self.batches(), self.numbers.last), ([[1]], 1))
 
+    def mend(self) -> None:
+        """One look at the disk."""
+        mending = Deferred.fromCoroutine(self.sink.mend())
+        self.run_all()
+        self.successResultOf(mending)
+
+    def test_told(self) -> None:
+        """While requests are refused that is told; it ends with one that passes."""
+        self.disk.errors["sync"] = OSError(errno.EIO, "no")
+        asked = self.ask()
+        self.run_all()
+        self.failureResultOf(asked, SvcError)
+        refusal = self.assertRaises(SvcError, self.sink.check_requests)
+        self.assertEqual(refusal.reason, "audit_unavailable")
+        self.sink.check()  # rows can be written, so sessions open
+        again = self.ask()
+        self.run_all()
+        self.successResultOf(again)
+        self.sink.check_requests()
+
+    def test_tried(self) -> None:
+        """Where nobody asks any more, whether a request would be refused is tried."""
+        self.disk.errors["sync"] = OSError(errno.EIO, "no")
+        refused = self.ask()
+        self.run_all()
+        self.failureResultOf(refused, SvcError)
+        self.mend()
+        self.assertRaises(SvcError, self.sink.check_requests)
+        self.disk.errors["write"] = OSError(errno.EIO, "no")
+        self.mend()
+        self.assertRaises(SvcError, self.sink.check_requests)
+        self.mend()
+        self.sink.check_requests()
+        asked = self.ask()
+        self.run_all()
+        self.successResultOf(asked)
+        self.put_in_rows()
+        self.assertEqual(self.recorded(), [1])
+        self.closed()
+        self.assertEqual(list(self.root.glob("ahead/*")), [])
+
+    def test_a_defect_ahead(self) -> None:
+        """A defect that refuses each request is told as long as it does."""
+        seal = self.spool.maker.seal
+        self.patch(RowMaker, "seal", _defective)
+        for _ in range(3):
+            asked = self.ask()
+            self.run_all()
+            self.failureResultOf(asked, SvcError)
+            self.mend()
+            self.assertRaises(SvcError, self.sink.check_requests)
+        self.flushLoggedErrors(ZeroDivisionError)
+        self.patch(RowMaker, "seal", lambda maker, requests: seal(requests))
+        asked = self.ask()
+        self.run_all()
+        self.successResultOf(asked)
+        self.sink.check_requests()
+
     def test_full(self) -> None:
         """A person who has their share is refused, and so is everybody once the queue is full."""
         self.spool = files(self.root.with_name("small"), room=1 << 17)
@@ -322,6 +380,7 @@ class BufferedTests(RequestCase):
             self.run_all()
             self.flushLoggedErrors(ZeroDivisionError)
             self.successResultOf(mending)
+            self.assertRaises(SvcError, self.sink.check)
         self.assertEqual(self.sink.not_durable, 1)
         self.patch(RowMaker, "seal", lambda maker, requests: seal(requests))
         mending = Deferred.fromCoroutine(self.sink.mend())
