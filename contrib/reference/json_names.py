@@ -30,6 +30,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "cluster": "the cluster's name",
         "person": "the id of the person",
         "agent": "the id of the agent",
+        "authority_name": "name of an Authority among the others, authority.name",
         "authority_id": "the id of the Authority",
         "leader": "the name of the Authority that leads",
         "node_id": "the id of the node that a resource is assigned to",

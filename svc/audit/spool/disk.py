@@ -119,17 +119,6 @@ class SpoolFiles:
                 return disk_full()
         return None
 
-    def try_ahead(self) -> Outcome:
-        """Write ahead, but no request; return why none could be."""
-        if self._is_closed:
-            return None
-        try:
-            self._find()
-            self._ahead.append_nothing()
-        except OSError as e:
-            return refusal_of(e)
-        return None
-
     def _file(self, error: OSError) -> str:
         """The file that an error is about, for whoever has to make room beside it."""
         live = self._live
@@ -150,6 +139,8 @@ class SpoolFiles:
 
     def write_ahead(self, requests: Sequence[SpoolRequest]) -> Outcome:
         """Write requests before they are in rows: they may pass, and are committed a moment later.
+
+        Where there are none, it is tried whether they could be written.
 
         Returns:
             Why none of them may pass.

@@ -128,7 +128,7 @@ class Spool:
         doubt, self._doubt = self._doubt, self._ahead.refusal
         if doubt is None or doubt is not self._ahead.refusal:
             return
-        outcome = await self.in_thread(self.files.try_ahead)
+        outcome = await self.in_thread(partial(self.files.write_ahead, ()))
         if self._ahead.refusal is doubt:  # no request was written meanwhile
             self._ahead.refusal = self._doubt = outcome
 

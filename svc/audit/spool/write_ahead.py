@@ -125,7 +125,8 @@ class WriteAhead:
     def append(self, requests: Sequence[SealedRequest]) -> AheadRun:
         """Write requests that are about to pass; returns once they are durable.
 
-        There is at least one.  Each takes the next number of its session.
+        Each takes the next number of its session.  Where there are none, a note is written: what
+        was refused before may succeed now.
 
         Raises:
             OSError: none of them may pass, and their numbers are free again.
@@ -137,20 +138,13 @@ class WriteAhead:
             session = one.numbers
             n = numbers[session] = numbers.get(session, session.ahead) + 1
             texts.append(request_text(one, n, first))
-        file = self._durable(framed_run(first, texts))
+        note = framed(0, note_text({"cuts": self._cuts}))
+        file = self._durable(framed_run(first, texts) if texts else note)
         self._written += len(requests)
         file.left += len(requests)
         for session, n in numbers.items():
             session.ahead = n
         return AheadRun(file, last=self._written, end=file.size, left=len(requests))
-
-    def append_nothing(self) -> None:
-        """Write as :meth:`append` does, but no request: what was refused before may succeed now.
-
-        Raises:
-            OSError: a request would be refused.
-        """
-        self._durable(framed(0, note_text({"cuts": self._cuts})))
 
     @property
     def next_file_bytes(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from attrs import define, field
 from twisted.application.service import Service
@@ -48,8 +48,6 @@ from svc.proxy.sessions.open import SessionOpens
 from svc.proxy.sessions.recording import recording
 from svc.proxy.shutdown import ProxyShutdown, Work
 from svc.proxy.tunnels.service import TunnelService
-from svc.proxy.uplink.link import AuthorityLink
-from svc.proxy.uplink.snapshot import SnapshotHolder
 from svc.proxy.uplink.summaries import EVERY_SECS, RefusalSummaries
 from svc.runtime.context import Runtime
 from svc.runtime.services import (
@@ -330,7 +328,9 @@ class ProxyAssembly:
             lambda: p.ready.met(CONTROL),
         ):
             link.on_connected(callback)
-        self._begun(link, holder, (reports.check, spooling.spool.check_requests))
+        p.ready.met(IDENTITY)
+        checks = (reports.check, spooling.spool.check_requests)
+        p.lacking.watch(link, holder, checks, p.metrics)
         reach = uplink.renewal_reach(link)
         renewal = renewal_loop(p.runtime, p.settings, p.metrics, p.identities, identity, reach)
         refused = RefusalSummaries(
@@ -365,16 +365,6 @@ class ProxyAssembly:
         mending = spooling.mending(heads, clock)
         periodic = (summaries, lacking, mending, reporting)
         return [deciding, keeping, renewal, peer_links, link, probes, *periodic]
-
-    def _begun(
-        self,
-        link: AuthorityLink,
-        holder: SnapshotHolder,
-        checks: Sequence[Callable[[], object]],
-    ) -> None:
-        p = self.parts
-        p.ready.met(IDENTITY)
-        p.lacking.watch(link, holder, checks, p.metrics)
 
     def _serve(self, identity: TransportIdentity, public: PublicServices) -> None:
         p = self.parts

@@ -125,6 +125,7 @@ class BackupRun:
             id=self.entropy(16).hex(),
             cluster=place.settings.cluster,
             authority=material.authority,
+            authority_name=place.settings.authority.name or material.authority,
         )
         head = material.newest
         packer = Packer(stamp, self._sources(), place.uid)

@@ -16,6 +16,11 @@ from svc.errors import ConfigError
 from svc.ops.backup.manifest import Manifest
 from svc.pki.receiver import MOVE_AWAY, RECEIVER_FILE, ReceiverCredential, read_receiver
 
+_NAMELESS = (
+    "an earlier svc made this backup, without the name of its Authority, so whose it was cannot be "
+    "checked: see that authority.name is that of the Authority whose backup this is; it"
+)
+
 
 @frozen
 class LeftOut:
@@ -55,8 +60,8 @@ def lost_receiver(manifest: Manifest, within: str, why: str) -> Iterable[LeftOut
         yield LeftOut(
             path,
             f"is damaged: {why or f'it is not a receiver credential of {manifest.stamp.cluster}'}",
-            "whose it was cannot be checked: see that authority.name is that of the Authority "
-            "whose backup this is; it makes another one at its next start, and if its log then "
+            f"{_NAMELESS if not manifest.stamp.authority_name else 'the Authority'} makes another "
+            "one at its next start, and if its log then "
             "says receiver_replaced, put an undamaged copy back, or withdraw its name (svc "
             "authority keys sync root withdraw NAME), start it again and let it back (svc "
             "authority keys sync root readmit NAME --key DIGEST)",

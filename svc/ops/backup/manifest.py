@@ -32,12 +32,14 @@ class Stamp:
         number: Counted by the Authority that made it, from 1.
         id: Random, in hex: two generations of one number are told apart.
         authority: Node id of the Authority whose state this is.
+        authority_name: Its name among the Authorities; empty: an earlier svc made the backup.
     """
 
     number: int
     id: str
     cluster: str
     authority: str
+    authority_name: str = ""
 
     @property
     def text(self) -> str:

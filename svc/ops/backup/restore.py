@@ -208,8 +208,8 @@ class RestoreRun:
     def _require_same_owner(self, within: str, material: AuthorityFiles) -> None:
         """Refuse to bring the receiver credential of one Authority to another one.
 
-        A damaged one is left out: nobody's, it is of no use.  Whose it was cannot be compared
-        then: nothing else of a backup names its owner for certain.
+        A damaged one is left out: nobody's, it is of no use.  The name that the backup itself was
+        made under is compared then; an earlier svc made backups without it.
 
         Raises:
             ReceiverOfAnother: naming both.
@@ -218,10 +218,12 @@ class RestoreRun:
         if isinstance(found, str):
             self._why_lost = found
             (self._staged / within / RECEIVER_FILE).unlink(missing_ok=True)
-            return
-        owner = found.owner
+            manifest = self.backup.manifest
+            if f"{within}/{RECEIVER_FILE}" not in {file.path for file in manifest.files}:
+                return  # there was none: it is no matter whose name it gets
+        owner = self.backup.manifest.stamp.authority_name if isinstance(found, str) else found.owner
         wanted = self.place.settings.authority.name or material.authority
-        if owner not in (wanted, material.authority):
+        if owner not in (wanted, material.authority, ""):
             raise ReceiverOfAnother(
                 RECEIVER_FILE,
                 f"the backup has the receiver credential of {owner}, and the configuration is that "
