@@ -65,6 +65,7 @@ from svc.model.policy.requests import context_at, may_open
 from svc.model.session.session import Session, SessionEnd
 from svc.policy.entities import cedar_json
 from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.store.sql.columns import words
 from svc.store.sql.statements import Statements
 
 POLICY = """\
@@ -175,7 +176,11 @@ class Life:
         for row in rows["root_epochs"]:
             tx.roots.put_root(DistributionRoot(**{**row, "state": RootState(row["state"])}))
         for row in rows["root_owners"]:
-            read = {"state": OwnerState(row["state"]), "is_readmitted": bool(row["is_readmitted"])}
+            read = {
+                "state": OwnerState(row["state"]),
+                "is_readmitted": bool(row["is_readmitted"]),
+                "former_nodes": words(row["former_nodes"]),
+            }
             tx.roots.put_owner(RootOwner(**{**row, **read}))
         for row in rows["root_acks"]:
             tx.roots.put_share(RootShare(**row))

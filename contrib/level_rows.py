@@ -291,6 +291,7 @@ def root_rows(authority: str) -> dict[str, Sequence[Row]]:
                 "since": 87.0,
                 "key_set": digest("keys"),
                 "is_readmitted": 0,
+                "former_nodes": "",
             },
         ],
         "root_acks": [

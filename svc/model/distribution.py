@@ -23,6 +23,9 @@ ROOT_BYTES = 32
 LEAST_OWNERS = 2
 """A root that one Authority alone has is no root that keys are distributed by."""
 
+MOST_FORMER_NODES = 64
+"""So often an Authority may be certified anew under one receiver key."""
+
 NONE_YET = 0
 """The epoch before the first root."""
 
@@ -74,6 +77,7 @@ class RootOwner:
         since: When it came into this state, in seconds since the epoch of Unix.
         key_set: Digest of the keys that it said it has loaded; decides nothing.
         is_readmitted: It was withdrawn, and an operator let this credential of it back.
+        former_nodes: Of the certificates that it had before, under the same receiver key.
     """
 
     owner: str
@@ -84,6 +88,7 @@ class RootOwner:
     since: float
     key_set: bytes = b""
     is_readmitted: bool = False
+    former_nodes: tuple[str, ...] = ()
 
     @property
     def key_digest(self) -> str:

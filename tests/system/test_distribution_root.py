@@ -17,6 +17,7 @@ from tests.support.proof import proves
 RUN_BY = "make fault"
 
 FIRST, SECOND, THIRD = NAMES = ("authority", "authority2", "authority3")
+OTHER = "authority9"
 LEASE_SECS = 15
 """Long: this is no test of who leads, and the machine may be busy."""
 
@@ -228,6 +229,34 @@ class DistributionRootTests(SynchronousTestCase):
         words = ("audit", "show", "--event", "root.owner", "--last", "99", "--json")
         return len(json.loads(self.cluster.command(*words)))
 
+    def state_of(self, name: str) -> str:
+        """Of one owner; a member without a credential is unregistered, and empty is nobody."""
+        return str(self.owners().get(name, {}).get("owner_state", ""))
+
+    def check_certified_anew(self) -> None:
+        """A former certificate, which nobody revoked, gets no root under whatever name."""
+        files = self.cluster.gateway.files
+        state, table = files.state(THIRD), files.table(THIRD)
+        former = self.owners()[THIRD]["authority_id"]
+        identity, receiver = state / "identity", state / "receiver.key"
+        identity.rename(state / "identity-of-before")
+        self.cluster.start(THIRD, ready=False)
+        until("it is certified anew", lambda: self.owners()[THIRD]["authority_id"] != former)
+        self.assertEqual(self.owners()[THIRD]["owner_state"], "retained")
+        self.cluster.child(THIRD).kill()
+        shutil.rmtree(identity)
+        (state / "identity-of-before").rename(identity)
+        child = self.cluster.child(THIRD)
+        child.start()
+        until("it is refused", lambda: "receiver_replaced" in child.text())
+        child.kill()
+        receiver.unlink()
+        files.write(THIRD, table | {"authority.name": OTHER})
+        child.start()
+        until("it is registered", lambda: self.state_of(OTHER) not in ("", "unregistered"))
+        found = self.owners()[OTHER]
+        self.assertEqual((found["authority_id"], found["owner_state"]), (former, "withdrawn"))
+
     def check_refused_at_a_standby(self) -> None:
         """Whom the policy lets do nothing hears that at an Authority that stands by, too."""
         allowed = self.cluster.command("policy", "show")
@@ -274,3 +303,5 @@ class DistributionRootTests(SynchronousTestCase):
             self.assertIn("rotation is paused by local:0 (an upgrade)", renewed.stderr)
         self.cluster.command("ca", "rotation", "resume")
         self.root("prepare").checked()
+        self.root("cancel").checked()
+        self.check_certified_anew()

@@ -16,7 +16,13 @@ from svc.errors import Fault, LeaseLost, SvcError, Unavailable
 from svc.interfaces.store import ITransaction
 from svc.messages.forward import ReceiverReport
 from svc.model.audit.events import ROOT_OWNER
-from svc.model.distribution import OwnerState, RootOwner, in_force, pending
+from svc.model.distribution import (
+    MOST_FORMER_NODES,
+    OwnerState,
+    RootOwner,
+    in_force,
+    pending,
+)
 from svc.model.signing import Purpose, sign, verify
 from svc.pki.receiver import ReceiverCredential, registration_text
 
@@ -73,6 +79,7 @@ class ReceiverRegistry:
             since=self.writer.now(),
             key_set=report.key_set,
             is_readmitted=known is not None and known.is_readmitted,
+            former_nodes=() if known is None else _former_nodes(known, node_id),
         )
         changed = [entered, *self._renamed(owners.values(), entered)]
         for one in changed:
@@ -104,6 +111,11 @@ class ReceiverRegistry:
         if known is None:
             return
         is_same_node = known.node_id == node_id
+        is_certified_anew = not is_same_node and known.receiver_key == report.receiver_key
+        if is_certified_anew and node_id in known.former_nodes:
+            raise _former_node(known, node_id)
+        if is_certified_anew and len(known.former_nodes) >= MOST_FORMER_NODES:
+            raise _too_often(known)
         if known.state is OwnerState.WITHDRAWN:
             if not is_same_node:
                 raise _name_of_withdrawn(known)
@@ -224,11 +236,23 @@ def _state_of_new(owners: Iterable[RootOwner], node_id: str) -> OwnerState:
     """The state in which a node's new name is entered.
 
     Who was withdrawn comes back by an operator's word: neither by another credential, nor by
-    another name.  What was let back so was one credential under one name.
+    another name.  What was let back so was one credential under one name.  Whoever was certified
+    anew is known by the new certificate: a former one does not bring in a second owner.
     """
-    own = [one for one in owners if one.node_id == node_id]
-    kept = [one for one in own if one.state is OwnerState.RETAINED and not one.is_readmitted]
+    own = [one for one in owners if node_id in (one.node_id, *one.former_nodes)]
+    kept = [
+        one
+        for one in own
+        if one.state is OwnerState.RETAINED and one.node_id == node_id and not one.is_readmitted
+    ]
     return OwnerState.RETAINED if kept or not own else OwnerState.WITHDRAWN
+
+
+def _former_nodes(known: RootOwner, node_id: str) -> tuple[str, ...]:
+    """The nodes that an owner was before, once it is this one."""
+    if known.node_id in (node_id, ""):
+        return known.former_nodes
+    return (*known.former_nodes, known.node_id)
 
 
 def _copied(owner: str, other: str) -> SvcError:
@@ -244,6 +268,25 @@ def _name_of_withdrawn(known: RootOwner) -> SvcError:
     return SvcError(
         f"{known.owner} is withdrawn and is the name of the node {known.node_id}: no other node "
         "registers a receiver credential under it; give this Authority another authority.name",
+        reason=REPLACED,
+        fault=Fault.PRECONDITION,
+    )
+
+
+def _former_node(known: RootOwner, node_id: str) -> SvcError:
+    return SvcError(
+        f"the node {node_id} was {known.owner} before that was certified anew as {known.node_id}; "
+        f"put the identity of {known.node_id} back, or give this Authority another authority.name "
+        "and let that in: svc authority keys sync root readmit NAME --key DIGEST",
+        reason=REPLACED,
+        fault=Fault.PRECONDITION,
+    )
+
+
+def _too_often(known: RootOwner) -> SvcError:
+    return SvcError(
+        f"{known.owner} was certified anew {MOST_FORMER_NODES} times under one receiver "
+        "credential; give this Authority another authority.name",
         reason=REPLACED,
         fault=Fault.PRECONDITION,
     )

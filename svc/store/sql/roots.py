@@ -17,7 +17,7 @@ from svc.model.distribution import (
     RootShare,
     RootState,
 )
-from svc.store.sql.columns import RowColumns, RowInsert
+from svc.store.sql.columns import RowColumns, RowInsert, words
 from svc.store.sql.statements import Statements
 
 T = TypeVar("T")
@@ -41,12 +41,13 @@ _PUT_ROOT = _put("root_epochs", _ROOTS, "epoch")
 _OWNERS = RowColumns(
     RootOwner,
     "root_owners",
-    "owner, node_id, receiver_key, sealing_key, state, since, key_set, is_readmitted",
+    "owner, node_id, receiver_key, sealing_key, state, since, key_set, is_readmitted, former_nodes",
     receiver_key=bytes,
     sealing_key=bytes,
     state=OwnerState,
     key_set=bytes,
     is_readmitted=bool,
+    former_nodes=words,
 )
 _PUT_OWNER = _put("root_owners", _OWNERS, "owner")
 _SHARES = RowColumns(

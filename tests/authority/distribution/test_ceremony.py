@@ -21,6 +21,7 @@ from svc.messages.forward import ReceiverReport, RootWord
 from svc.model.audit.events import KEY_SET_ENTER
 from svc.model.cluster.lease import Member
 from svc.model.distribution import (
+    MOST_FORMER_NODES,
     KeySet,
     OwnerState,
     RootState,
@@ -413,6 +414,61 @@ class RegistrationTests(RootCase):
         owners = self.house.state_cache.state.root_owners
         states = (owners["a3"].state, owners["b3"].state)
         self.assertEqual(states, (OwnerState.WITHDRAWN, OwnerState.RETAINED))
+
+    def certified_anew(self, name: str) -> Owner:
+        """The Authority's identity is made anew; its receiver credential stays."""
+        owner = self.owners[name]
+        owner.node_id = f"node-{name}-anew"
+        owner.register()
+        return owner
+
+    def former(self, owner: Owner, name: str) -> Owner:
+        """Whoever has the certificate that an owner had before, and a credential of their own."""
+        made = Owner(self, name)
+        made.node_id = owner.node_id.removesuffix("-anew")
+        return made
+
+    def test_a_former_certificate(self) -> None:
+        """It brings in no second owner, neither before the present one is withdrawn nor after."""
+        owner = self.certified_anew("a3")
+        owners = self.house.state_cache.state.root_owners
+        self.assertEqual((owners["a3"].node_id, len(owners)), (owner.node_id, 3))
+        early = self.former(owner, "a8")
+        early.register()
+        self.do(self.ceremony.withdraw("a3", ADMIN))
+        late = self.former(owner, "a9")
+        late.register()
+        owners = self.house.state_cache.state.root_owners
+        states = {name: owners[name].state for name in ("a3", "a8", "a9")}
+        self.assertEqual(set(states.values()), {OwnerState.WITHDRAWN}, states)
+        self.prepare()
+        for one in (owner, early, late):
+            self.refused(one.own.acknowledge(ADMIN), "not_an_owner")
+
+    def test_a_former_certificate_and_the_key(self) -> None:
+        """Whoever has both does not become the owner again, and so takes no other name of it."""
+        owner = self.certified_anew("a3")
+        text = self.refused(self.registry.take(owner.report(), "node-a3"), "receiver_replaced")
+        self.assertIn("before that was certified anew as node-a3-anew", text)
+        owner.register()
+        known = self.house.state_cache.state.root_owners["a3"]
+        self.assertEqual((known.node_id, known.former_nodes), ("node-a3-anew", ("node-a3",)))
+        owner.node_id = "node-a3-third"
+        owner.register()
+        known = self.house.state_cache.state.root_owners["a3"]
+        self.assertEqual(known.former_nodes, ("node-a3", "node-a3-anew"))
+        self.prepare()
+        self.ack(*NAMES)
+        self.do(self.ceremony.activate(ADMIN))
+
+    def test_certified_too_often(self) -> None:
+        """What is remembered of one owner has a limit, at which nothing is forgotten."""
+        owner = self.owners["a3"]
+        for number in range(MOST_FORMER_NODES):
+            owner.node_id = f"node-{number}"
+            owner.register()
+        text = self.refused(self.registry.take(owner.report(), "one-more"), "receiver_replaced")
+        self.assertIn("64 times", text)
 
     def test_another_s_key(self) -> None:
         """Who registers a key has it."""

@@ -40,6 +40,7 @@ def root_owner_entry(owner: RootOwner) -> StateEntry:
             "state": owner.state.value,
             "since": exact_time(owner.since),
             "readmitted": owner.is_readmitted,
+            "former_nodes": list(owner.former_nodes),
         },
     )
 
