@@ -98,6 +98,14 @@ class IRpcCall(Interface):
                 ``EXHAUSTED`` for a message past the limit.
         """
 
+    async def ends() -> bool:
+        """Wait for the end of the caller's half; False where another message comes first.
+
+        Raises:
+            SvcError: ``deadline_exceeded``: neither came in the time that a call has for its
+                first message.
+        """
+
     async def send(message: bytes) -> None:
         """Queue one message; returns when there is room for the next.
 
@@ -362,11 +370,14 @@ class RpcService:
         lasting: Methods whose calls have no end of their own.  A server that drains does not
             wait for them: once no others are left it ends them with ``draining``, and the caller
             turns to another.
+        longest: By method, the bytes of the longest message that its caller may send, where that is
+            less than what the listener takes.
     """
 
     name: str
     methods: Mapping[str, Serve] = field(factory=dict)
     lasting: frozenset[str] = frozenset()
+    longest: Mapping[str, int] = field(factory=dict)
 
 
 async def only_message(call: IRpcCall) -> bytes:
@@ -376,7 +387,7 @@ async def only_message(call: IRpcCall) -> bytes:
         SvcError: ``not_one_request``: it has none, or more.
     """
     data = await call.receive()
-    if data is None or await call.receive() is not None:
+    if data is None or not await call.ends():
         raise SvcError(
             "this method takes exactly one message",
             reason="not_one_request",

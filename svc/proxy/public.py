@@ -26,6 +26,8 @@ from svc.proxy.sessions.granted import peer_chain
 from svc.proxy.sessions.list import Listings
 from svc.proxy.sessions.open import SessionOpens
 from svc.proxy.tunnels.service import TunnelService
+from svc.rpc.frames import MAX_OPENING
+from svc.wire.limits import BYTE_STREAM_MESSAGE
 
 _WHY_SECS = 10.0
 _ACCESS_SECS = 10.0
@@ -79,8 +81,10 @@ class PublicServices:
                 "Denied": unary(pb.SessionDeniedRequest, self._denied),
                 "Lane": unary(pb.SessionLaneRequest, self._lane),
             },
+            longest=dict.fromkeys(("Open", "List", "Why", "Access", "Denied", "Lane"), MAX_OPENING),
         )
-        relay = RpcService("gate.v1.Relay", {"Open": streaming(self.lanes.open)})
+        opened = {"Open": streaming(self.lanes.open)}
+        relay = RpcService("gate.v1.Relay", opened, longest={"Open": BYTE_STREAM_MESSAGE})
         return [*self.health.services(), relay, self.tunnels.service(), session]
 
     def admit(self, method: str, peer: Peer) -> object:

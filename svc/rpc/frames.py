@@ -50,6 +50,8 @@ MAX_DATA_HEAD = 6
 """Bytes before the data in its frame: a tag, and the length as a varint."""
 
 _LONGEST_NOTE = 128 * KIB
+MAX_OPENING = 160 * KIB
+"""What opens a stream is no longer, nor is any frame of a gated session from one of its ends."""
 
 
 class FrameKind(Enum):

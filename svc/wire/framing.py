@@ -27,16 +27,17 @@ class Inbox:
 
     Attributes:
         held: How many.
+        limit: Bytes of the longest message.
         need: Size of the message that has begun; -1 where none has, or its prefix has not come.
         encoding: How compressed messages would be, as the peer named it; empty where it did not.
     """
 
-    __slots__ = ("_chunks", "_flag", "_limit", "_refusal", "encoding", "held", "need")
+    __slots__ = ("_chunks", "_flag", "_refusal", "encoding", "held", "limit", "need")
 
     def __init__(self, limit: int) -> None:
         # None while nothing is held: even an empty deque takes 760 bytes.
         self._chunks: deque[bytes | memoryview] | None = None
-        self._limit = limit
+        self.limit = limit
         self.need = -1
         self._refusal: SvcError | None = None
         self._flag = 0
@@ -115,7 +116,7 @@ class Inbox:
             size, chunks = self.held - PREFIX_BYTES, self._chunks
             if size < 0 or chunks is None:
                 return False
-            may_be_all = len(chunks) == 1 and 0 < size <= self._limit
+            may_be_all = len(chunks) == 1 and 0 < size <= self.limit
             if may_be_all and _PREFIX.unpack_from(chunks[0]) == (0, size):
                 return True
             self.need = self._cut_prefix()
@@ -130,7 +131,7 @@ class Inbox:
         self._flag, length = _PREFIX.unpack(self._cut(PREFIX_BYTES))
         if self._flag:
             self._refusal = self._compressed()
-        elif length > self._limit:
+        elif length > self.limit:
             self._refusal = SvcError(
                 "a message is longer than the limit",
                 reason="message_too_long",

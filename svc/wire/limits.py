@@ -10,6 +10,9 @@ from attrs import evolve, frozen
 KIB = 1024
 MIB = 1024 * KIB
 
+BYTE_STREAM_MESSAGE = 257 * KIB
+"""The longest message of a byte stream: one frame, and what is around it."""
+
 
 @frozen
 class WireLimits:
@@ -74,6 +77,6 @@ def anonymous(limits: WireLimits) -> WireLimits:
     return evolve(
         limits,
         max_streams=min(limits.max_streams, 32),
-        max_message=min(limits.max_message, 257 * KIB),
+        max_message=min(limits.max_message, BYTE_STREAM_MESSAGE),
         held_heads=min(limits.held_heads, 256 * KIB),
     )

@@ -182,6 +182,9 @@ class Call:
             raise message
         return message
 
+    async def ends(self) -> bool:
+        return await self.receive() is None
+
     async def send(self, message: bytes) -> None:
         self.sent.append(message)
         if self.room is not None:
@@ -190,8 +193,7 @@ class Call:
     def on_cancel(self, told: Callable[[SvcError], object]) -> None:
         pass
 
-    def on_gone(self, told: Callable[[], object]) -> None:
-        pass
+    def on_gone(self, told: Callable[[], object]) -> None: ...
 
     def keep_alive(self, interval: float, timeout: float) -> None:
         self.kept_alive = interval, timeout

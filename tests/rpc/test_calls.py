@@ -68,6 +68,7 @@ class CallsTests(SynchronousTestCase):
                         "Crash": unary(StringValue, crash),
                         "Lack": unary(StringValue, lack),
                         "Both": streaming(echo),
+                        "Short": streaming(echo),
                         "Stall": streaming(self.stall),
                         "Pour": streaming(self.pour),
                         "Leave": streaming(self.leave),
@@ -76,6 +77,7 @@ class CallsTests(SynchronousTestCase):
                         "Follow": streaming(self.stall),
                     },
                     lasting=frozenset({"Follow"}),
+                    longest={"Short": 1000},
                 )
             ],
             limits=WireLimits(max_streams=4),
@@ -93,6 +95,34 @@ class CallsTests(SynchronousTestCase):
             refused = self.failureResultOf(answer, SvcError).value
             self.assertEqual(refused.fault, Fault.UNIMPLEMENTED, messages)
             self.assertEqual(refused.reason, "not_one_request")
+
+    def test_no_end(self) -> None:
+        """Who sends its one message and never ends its half is waited for as for the message."""
+        stream = self.pair.channel.stream("/test.Echo/Greet")
+        message = StringValue(value="x" * 100_000).SerializeToString()
+        stream.write([message], len(message))
+        answer = Deferred.fromCoroutine(stream.receive())
+        self.pair.turn()
+        self.assertNoResult(answer)
+        self.pair.clock.advance(31)
+        self.pair.turn()
+        refused = self.failureResultOf(answer, SvcError).value
+        self.assertEqual(refused.fault, Fault.DEADLINE)
+        self.assertEqual(self.pair.server.wire.streams, {})
+
+    def test_longest(self) -> None:
+        """A method's caller may send less than the listener takes."""
+        for size, fault in ((1000, None), (1001, Fault.EXHAUSTED)):
+            stream = self.pair.channel.stream("/test.Echo/Short")
+            stream.write([bytes(size)], size)
+            answer = Deferred.fromCoroutine(stream.receive())
+            self.pair.turn()
+            if fault is None:
+                self.assertEqual(self.successResultOf(answer), bytes(size))
+                stream.cancel()
+            else:
+                refused = self.failureResultOf(answer, SvcError).value
+                self.assertEqual((refused.fault, refused.reason), (fault, "message_too_long"))
 
     async def stall(self, call: Any) -> None:
         self.calls.append(call)

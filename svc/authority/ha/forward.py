@@ -192,6 +192,9 @@ class _Inner:
         request, self.request = self.request, None
         return request
 
+    async def ends(self) -> bool:
+        return await self.receive() is None
+
     async def send(self, message: bytes) -> None:
         self.response = message
 

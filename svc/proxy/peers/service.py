@@ -46,6 +46,7 @@ from svc.proxy.sessions.live import Live, LiveSessions
 from svc.proxy.sessions.prolonged import ProlongedSession, ProlongedSessions
 from svc.ratelimit.limits import Budget
 from svc.rpc.first_frame import read_open
+from svc.rpc.frames import MAX_OPENING
 from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import TunnelTimes
@@ -123,7 +124,8 @@ class PeerService:
     def service(self) -> RpcService:
         """The methods, for the RPC server."""
         methods = {"Open": streaming(self._serve), "End": unary(pb.PeerEndRequest, self._end)}
-        return RpcService("gate.v1.Peer", methods)
+        longest = {"Open": MAX_OPENING, "End": MAX_OPENING}
+        return RpcService("gate.v1.Peer", methods, longest=longest)
 
     def admit(self, method: str, peer: Peer) -> Principal:
         """Refuse every caller but another active Proxy of this cluster, as a call starts (R13).

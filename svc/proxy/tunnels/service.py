@@ -24,6 +24,7 @@ from svc.proto.gate.v1 import session_pb2
 from svc.proxy.tunnels.parts import RegistrationParts, node_of
 from svc.proxy.tunnels.register import RegistrationCall
 from svc.rpc.first_frame import read_open
+from svc.rpc.frames import MAX_OPENING
 from svc.tunnel.transport import CARRY_REFUSED
 
 _CONNECTORS = frozenset({Role.CONNECTOR})
@@ -40,7 +41,9 @@ class TunnelService(RegistrationParts):
             "Carry": streaming(self._carry),
             "Checkpoint": unary(session_pb2.SignedCheckpoint, self._checkpoint),
         }
-        return RpcService("gate.v1.Tunnel", methods)
+        # What a Connector registers is long; a session's frames are not.
+        longest = {"Carry": MAX_OPENING, "Checkpoint": MAX_OPENING}
+        return RpcService("gate.v1.Tunnel", methods, longest=longest)
 
     def admit(self, name: str, peer: Peer) -> Principal:
         """Spend what a call of this method costs, before its handler.

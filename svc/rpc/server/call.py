@@ -88,8 +88,7 @@ class ServerCall(MessageEnd):
         self._serving = Deferred.fromCoroutine(serving)
         if not (self._has_received or self._serving.called):
             # Most calls come with their first message, which the handler has taken by now.
-            seconds = self._connection.wire.limits.stalled_secs
-            self._first_message_timer = self._clock.callLater(seconds, self._nothing_came)
+            self._wait_for_caller()
         self._serving.addCallbacks(self._served, self._failed)
 
     async def receive(self, within: Within | None = None) -> bytes | None:
@@ -99,6 +98,16 @@ class ServerCall(MessageEnd):
         if self._first_message_timer is not None:
             self._stop_first_message_timer()
         return message
+
+    async def ends(self) -> bool:
+        """Wait for the end of the caller's half, no longer than for a first message."""
+        if not self._stream.input_ended:
+            self._wait_for_caller()
+        try:
+            return await super().receive() is None
+        finally:
+            if self._first_message_timer is not None:
+                self._stop_first_message_timer()
 
     def refuse(self, refusal: SvcError) -> None:
         """Answer without a handler."""
@@ -119,6 +128,11 @@ class ServerCall(MessageEnd):
             callback(refusal)
         if self._serving is not None and not self._serving.called:
             self._serving.cancel()
+
+    def _wait_for_caller(self) -> None:
+        if self._first_message_timer is None:
+            seconds = self._connection.wire.limits.stalled_secs
+            self._first_message_timer = self._clock.callLater(seconds, self._nothing_came)
 
     def _nothing_came(self) -> None:
         self._first_message_timer = None

@@ -80,6 +80,9 @@ class ServerConnection(WireProtocol):
         if not isinstance(event, CallOpened) or event.stream.is_over:
             return
         self._was_called = True
+        longest = self._factory.longest.get(event.head.method)
+        if longest is not None:
+            event.stream.inbox.limit = min(longest, event.stream.inbox.limit)
         call = ServerCall(self, event.stream, event.head)
         try:
             # Before anything is said of the method: also a call of one that is not there has
@@ -193,6 +196,7 @@ class RpcServerFactory(Factory):
     disconnect_log: DisconnectLog | None = None
     noisy = False
     connections: set[ServerConnection] = field(init=False, factory=set)
+    longest: dict[str, int] = field(init=False, factory=dict)
     _methods: dict[str, Serve] = field(init=False, factory=dict)
     _lasting: set[str] = field(init=False, factory=set)
     _drained: Deferred[None] | None = field(init=False, default=None)
@@ -206,6 +210,8 @@ class RpcServerFactory(Factory):
             for name, serve in service.methods.items():
                 self._methods[f"/{service.name}/{name}"] = serve
             self._lasting |= {f"/{service.name}/{name}" for name in service.lasting}
+            for name, size in service.longest.items():
+                self.longest[f"/{service.name}/{name}"] = size
 
     def buildProtocol(self, addr: IAddress | None) -> ServerConnection | None:
         """A connection, or None where it is refused: it is then closed at once."""
