@@ -69,7 +69,8 @@ class TunnelService(RegistrationParts):
     ) -> session_pb2.CheckpointAnswer:
         node = node_of(call)
         self.check_not_revoked(node)
-        answer = await self.checkpoint(node.id, read_checkpoint(message))
+        signed = read_checkpoint(message)
+        answer = await self.checkpoints.bring(node.id, lambda: self.checkpoint(node.id, signed))
         return checkpoint_answer_message(answer)
 
     async def _carry(self, call: IRpcCall) -> None:
