@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import Any
 
 import click
 from attrs import define
@@ -85,6 +86,15 @@ class LazyGroup(Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """``--config PATH`` counts wherever it stands, not only before the command."""
         return super().parse_args(ctx, config_first(args))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what a refusal tells to type gets the options that were typed here."""
+        try:
+            return super().invoke(ctx)
+        except SvcError as refusal:
+            from svc.cli.next_commands import completed_refusal
+
+            raise completed_refusal(refusal, ctx) from refusal.__cause__
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -24,7 +24,6 @@ from svc.cli.forms import DURATION, parameter_pairs
 from svc.cli.groups import Group
 from svc.cli.output import hint, json_option, moment, print_list, print_result
 from svc.cli.person import able_person, with_reactor
-from svc.client.own_options import own_options
 from svc.errors import Fault, Malformed, SvcError
 from svc.model.principal import Role
 from svc.telemetry.escape import escaped
@@ -150,7 +149,7 @@ def request(
         as_json,
         entry_form(entry),
         [f"request {request_id}: waits for another person's approval until {until}"],
-        [f"svc requests show {request_id[:12]}{own_options(globals_.config)}  # what became of it"],
+        [f"svc requests show {request_id[:12]}  # what became of it"],
     )
 
 
@@ -231,7 +230,7 @@ def list_requests(globals_: Globals, to_decide: bool, as_json: bool) -> None:
     heads = ("ID", "STATE", "PERSON", "RESOURCE", "ACTION", "UNTIL", "REASON")
     print_list(as_json, forms, heads, rows)
     if waiting:
-        hint([waiting_line(len(waiting), own_options(globals_.config))])
+        hint([waiting_line(len(waiting))])
 
 
 @requests.command("show")

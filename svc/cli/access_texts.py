@@ -91,13 +91,10 @@ def text_lines(text: bytes) -> list[str]:
     ]
 
 
-def waiting_line(count: int, options: str) -> str:
-    """That requests of others wait for the caller's decision, and how to see them.
-
-    *options* name the identity that they wait for.
-    """
+def waiting_line(count: int) -> str:
+    """That requests of others wait for the caller's decision, and how to see them."""
     who = "1 request of another person waits" if count == 1 else f"{count} requests of others wait"
-    return f"{who} for your decision: svc requests list --to-decide{options}"
+    return f"{who} for your decision: svc requests list --to-decide"
 
 
 def entry_form(entry: AccessEntry) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -12,9 +11,8 @@ import click
 from attrs import evolve
 
 from svc.cli import Globals
-from svc.client.own_options import own_options, with_options
+from svc.cli.next_commands import DIRECTORY
 from svc.client.places import CLIENT_FILE, home, selected
-from svc.errors import SvcError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,6 +23,7 @@ def _use(context: click.Context, _: click.Parameter, directory: Path | None) -> 
         return
     given = context.find_object(Globals)
     assert given is not None  # the outermost command makes it
+    context.meta[DIRECTORY] = directory
     if given.config:
         raise click.UsageError("--dir and --config: give only one of them")
     context.obj = evolve(given, config=str(directory / CLIENT_FILE))
@@ -41,20 +40,8 @@ _option = click.option(
 
 
 def own_directory_option(command: Callable[P, R]) -> Callable[P, R]:
-    """Of the commands that use an identity: the same as ``--config DIR/client.toml``.
-
-    A refusal of the command tells to type commands that use the same identity.
-    """
-
-    @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return command(*args, **kwargs)
-        except SvcError as refusal:
-            text = with_options(refusal.text, own_options_here())
-            raise refusal.with_(text=text) from refusal.__cause__
-
-    return _option(run)
+    """Of the commands that use an identity: the same as ``--config DIR/client.toml``."""
+    return _option(command)
 
 
 def new_identity_directory(directory: Path | None, environ: Mapping[str, str]) -> Path:
@@ -71,9 +58,3 @@ def new_identity_directory(directory: Path | None, environ: Mapping[str, str]) -
             "for an identity beside that one"
         )
     return Path(directory or own).absolute()
-
-
-def own_options_here() -> str:
-    """What a command to type ends with to use the identity of the one that runs."""
-    given = click.get_current_context().find_object(Globals)
-    return own_options(None if given is None else given.config)

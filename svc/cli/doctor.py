@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from attrs import evolve
 
 from svc.cli import Globals
 from svc.cli.directory import own_directory_option
+from svc.cli.next_commands import completed, completed_refusal
 from svc.cli.output import json_option, print_result
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
@@ -53,11 +55,28 @@ def doctor(globals_: Globals, role: str | None, strict: bool, as_json: bool) -> 
         checks = every_check(contexts[0].settings)
     except SvcError as refused:
         if as_json:
-            print_result(True, refused_form(__version__, role, time.time(), refused.text), ())
+            told = completed_refusal(refused).text
+            print_result(True, refused_form(__version__, role, time.time(), told), ())
         raise
-    report = examine(checks, contexts, strict=strict)
+    report = _completed(examine(checks, contexts, strict=strict))
     print_result(as_json, report.form(), report_lines(report))
     return FINDING_EXIT if report.is_finding else 0
+
+
+def _completed(report: DoctorReport) -> DoctorReport:
+    """The report whose commands read the configuration that was checked."""
+    return evolve(
+        report,
+        checks=tuple(
+            evolve(
+                one,
+                message=completed(one.message),
+                hint=completed(one.hint),
+                parts=tuple(map(completed, one.parts)),
+            )
+            for one in report.checks
+        ),
+    )
 
 
 def _contexts(globals_: Globals, role: str | None) -> tuple[CheckContext, ...]:

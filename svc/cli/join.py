@@ -14,6 +14,7 @@ from svc.cli import Globals
 from svc.cli.calls import run
 from svc.cli.calls import runtime as runtime
 from svc.cli.directory import new_identity_directory
+from svc.cli.next_commands import DIRECTORY
 from svc.cli.output import json_option, print_result
 from svc.telemetry.escape import escaped
 
@@ -23,11 +24,18 @@ if TYPE_CHECKING:
 _MAX_TOKEN = 4096
 
 
+def _note(context: click.Context, _: click.Parameter, directory: Path | None) -> Path | None:
+    if directory is not None:
+        context.meta[DIRECTORY] = directory
+    return directory
+
+
 directory_option = click.option(
     "--dir",
     "directory",
     type=click.Path(path_type=Path),
     metavar="DIR",
+    callback=_note,
     help="Directory for your identity and configuration; ~/.svc by default.",
 )
 """Of the commands that make an identity on a person's machine."""

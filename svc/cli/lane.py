@@ -7,7 +7,6 @@ and the user of this machine has signed in.  It asks as that person.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -139,18 +138,6 @@ def lane(context: click.Context) -> AdminLane | None:
         proxies = parse_addresses("--proxy", told.proxies)
         settings = evolve(settings, endpoints=evolve(settings.endpoints, proxy=proxies))
     return AdminLane(given, settings)
-
-
-def authority_command(context: click.Context, words: str) -> str:
-    """``svc authority`` and *words*, asking the same Authority as this command does."""
-    given = context.find_object(Globals)
-    told: LaneOptions = context.meta.get(OPTIONS, LaneOptions())
-    options = [word for proxy in told.proxies for word in ("--proxy", proxy)]
-    if told.directory is not None:
-        options += ["--dir", str(told.directory)]
-    if given is not None and given.config:
-        options += ["--config", given.config]
-    return " ".join(("svc authority", *([shlex.join(options)] if options else ()), words))
 
 
 def client_config(given: Globals, told: LaneOptions) -> str | None:

@@ -109,10 +109,17 @@ def write(lines: Iterable[str]) -> None:
         stream.flush()
 
 
-def hint(lines: Iterable[str]) -> None:
-    """What is meant for the person at the terminal, on stderr."""
+def hint(lines: Iterable[str], *, is_for_others: bool = False) -> None:
+    """What is meant for the person at the terminal, on stderr.
+
+    Args:
+        is_for_others: Whether other people type the commands in it, with options of their own;
+            otherwise they get the options that were typed here.
+    """
+    from svc.cli.next_commands import completed
+
     for line in lines:
-        click.echo(line, err=True)
+        click.echo(line if is_for_others else completed(line), err=True)
 
 
 def _cell(value: object) -> str:

@@ -108,7 +108,7 @@ def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> in
     lines += reasons(told) if explain else ()
     print_result(as_json, with_nulls(told), [with_options(line, options) for line in lines])
     if problem:
-        hint([with_options(f"svc: {problem}", options)])
+        hint([f"svc: {problem}"])
     return 1 if problem or (refresh and not able(told)) else 0
 
 
@@ -143,8 +143,7 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
     else:
         why = [one["text"] for one in told["no_new_sessions"]]
         endpoints = with_unserved(with_problem(told["endpoints"], why))
-        options = own_options(globals_.config)
-        hint([with_options(f"svc: no new sessions: {text}", options) for text in why])
+        hint([f"svc: no new sessions: {text}" for text in why])
     rows = [
         (
             one["resource"],

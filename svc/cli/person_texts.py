@@ -194,13 +194,10 @@ def rights_say(told: Explanation) -> list[tuple[str, object]]:
     return [("may", told.rights), ("may not", told.rights_denied)]
 
 
-def how_to_ask(told: Explanation, options: str) -> list[str]:
-    """What to type to ask for what was denied, where another person can approve it.
-
-    *options* name the identity that it was denied to.
-    """
+def how_to_ask(told: Explanation) -> list[str]:
+    """What to type to ask for what was denied, where another person can approve it."""
     command = known_command(told.request_hint)
-    return [f"to ask for access: {command}{options}"] if command else []
+    return [f"to ask for access: {command}"] if command else []
 
 
 def session_end(status: Any) -> list[tuple[str, object]]:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from svc.cli import Globals
 from svc.cli.calls import run
-from svc.cli.control import SocketPlace, ask_at, config_path
+from svc.cli.control import SocketPlace, ask_at
 from svc.cli.output import hint, json_option, print_result
 from svc.errors import ConfigError, Fault, SvcError
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    _Response = TypeVar("_Response", bound=Message)
+
 RESTART_EXIT = 1
+_ROLES = ("authority", "proxy", "connector", "all")
 _SECS = 10.0
 _METHOD = "/gate.v1.Process/Reload"
 
@@ -21,13 +28,12 @@ _METHOD = "/gate.v1.Process/Reload"
 @click.command()
 @click.option(
     "--role",
-    required=True,
-    type=click.Choice(("authority", "proxy", "connector", "all")),
-    help="The role whose process reloads.",
+    type=click.Choice(_ROLES),
+    help="The role whose process reloads; by default the one that the configuration is for.",
 )
 @json_option
 @click.pass_context
-def reload(context: click.Context, role: str, as_json: bool) -> int:
+def reload(context: click.Context, role: str | None, as_json: bool) -> int:
     """Have a running role read its configuration again, and wait until it has taken effect.
 
     Run it on the role's host, as the role's user or as root.  The role checks the whole file as at
@@ -37,26 +43,17 @@ def reload(context: click.Context, role: str, as_json: bool) -> int:
     """
     from svc.proto.gate.v1 import process_pb2 as pb
 
-    path = Path(config_path(context)).absolute()
     globals_ = context.find_object(Globals)
-    assert globals_ is not None
+    assert globals_ is not None  # the outermost command makes it
+    path = _config_path(globals_)
+    role = role or _role(str(path), globals_)
     place = SocketPlace(
         directory=_state_directory(str(path), globals_),
         name="process.sock",
         whom="svc all" if role == "all" else f"the {role}",
         absent="role_not_running",
     )
-    request = pb.ReloadRequest(role=role, config=str(path))
-    try:
-        answer = run(
-            lambda reactor: ask_at(
-                reactor, place, _METHOD, request, pb.ReloadResponse, deadline=_SECS
-            )
-        )
-    except SvcError as refusal:
-        if refusal.fault is Fault.DEADLINE:
-            raise _unanswered(place) from None
-        raise
+    answer = _answer(place, pb.ReloadRequest(role=role, config=str(path)), pb.ReloadResponse)
     result = {
         "role": role,
         "config": str(path),
@@ -76,6 +73,54 @@ def reload(context: click.Context, role: str, as_json: bool) -> int:
     ]
     print_result(as_json, result, lines)
     return 0
+
+
+def _answer(place: SocketPlace, request: Message, response_type: type[_Response]) -> _Response:
+    """What the process says once it has read the file.
+
+    Raises:
+        SvcError: it refused, nobody answers there, or not in time.
+    """
+    try:
+        return run(
+            lambda reactor: ask_at(reactor, place, _METHOD, request, response_type, deadline=_SECS)
+        )
+    except SvcError as refusal:
+        if refusal.fault is Fault.DEADLINE:
+            raise _unanswered(place) from None
+        raise
+
+
+def _config_path(given: Globals) -> Path:
+    """The configuration of the role on this host; no way leads to one elsewhere.
+
+    Raises:
+        click.UsageError: none is named.
+    """
+    path = given.config or given.environ.get("SVC_CONFIG")
+    if not path:
+        raise click.UsageError(
+            "reload needs the role's configuration, on its host: svc --config FILE reload"
+        )
+    return Path(path).absolute()
+
+
+def _role(path: str, globals_: Globals) -> str:
+    """The role that the file is for.
+
+    Raises:
+        ConfigError: the file cannot be read, or is not TOML.
+        click.UsageError: it is a person's, whose process takes no configuration again.
+    """
+    from svc.config.configured import configured_role
+
+    role = configured_role(path, globals_.environ)
+    if role not in _ROLES:
+        raise click.UsageError(
+            f"{path}: is for no role of a gateway, and only those reload; name the configuration "
+            "of one with --config, or restart `svc up`"
+        )
+    return role
 
 
 def _state_directory(path: str, globals_: Globals) -> Path:

@@ -109,10 +109,12 @@ def refused_start(lines: LogLines, refusal: SvcError, environ: Mapping[str, str]
     That is so of what is written in the configuration and the environment.  What else is refused
     may pass: a file that cannot be read yet, an address still in use.
     """
+    from svc.cli.next_commands import completed_refusal
     from svc.config import ConfigErrors
     from svc.config.keys import REFUSED_STATUS
     from svc.telemetry.filter import VARIABLE
 
+    refusal = completed_refusal(refusal)
     status, wanted = refused(lines, refusal), environ.get(REFUSED_STATUS, "")
     is_filter = isinstance(refusal, ConfigError) and refusal.where == VARIABLE
     is_written = is_filter or isinstance(refusal, ConfigErrors | PluginError)
@@ -142,7 +144,9 @@ class Running:
         try:
             process.privilegedStartService()
         except SvcError as refusal:
-            return refused(self._lines, refusal)
+            from svc.cli.next_commands import completed_refusal
+
+            return refused(self._lines, completed_refusal(refusal))
         self._reactor.addSystemEventTrigger("before", "shutdown", process.stopService)
         self._reactor.callWhenRunning(self._start, process)
         self._reactor.callWhenRunning(stop_on_signals, self._reactor)

@@ -88,7 +88,7 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
         ),
     )
     if not as_json:
-        hint([_NO_TEXT] if answer.lacks_text else how_to_ask(told, options))
+        hint([_NO_TEXT] if answer.lacks_text else how_to_ask(told))
     return 0
 
 

@@ -11,9 +11,9 @@ from svc.client.places import CLIENT_FILE, config_path
 
 _COMMAND = re.compile(
     r"\bsvc (?:login|logout|join|status|kubeconfig|why|request|open|db|resources list"
-    r"|requests (?:list|show|approve|deny|withdraw))(?![\w-])"
+    r"|requests (?:list|show|approve|deny|withdraw))(?![\w-])|(?<=: )svc up(?![\w-])"
 )
-"""What a text may tell a person to type."""
+"""What a text may tell a person to type; of `svc up` most only speak."""
 
 _OF_ANOTHER = ("--dir", "another directory")
 """In a text that names an identity itself, or tells to make another one."""

@@ -65,7 +65,10 @@ def make_client(runtime: Runtime, settings: RoleSettings) -> IService:
         state.claim()
     except ConfigError:
         if is_locked(side.state):
-            raise AlreadyRunning(f"svc up is already running from {side.state}") from None
+            raise AlreadyRunning(
+                f"svc up is already running from {side.state}; to see what it serves, type: svc "
+                "status; to end it, press Ctrl-C where it runs, or stop its service"
+            ) from None
         raise
     uid = os.geteuid()
     sockets = SocketDirectory(side.run_directory, uid)

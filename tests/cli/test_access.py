@@ -61,14 +61,14 @@ class WaitingTests(SynchronousTestCase):
     """What somebody is told who has asked for nothing, and may decide about others."""
 
     def test_line(self) -> None:
-        """How many wait, and the command that lists them as the same person."""
+        """How many wait, and the command that lists them."""
         self.assertEqual(
-            waiting_line(1, ""),
+            waiting_line(1),
             "1 request of another person waits for your decision: svc requests list --to-decide",
         )
         self.assertEqual(
-            waiting_line(12, " --dir ada"),
-            "12 requests of others wait for your decision: svc requests list --to-decide --dir ada",
+            waiting_line(12),
+            "12 requests of others wait for your decision: svc requests list --to-decide",
         )
 
 

@@ -131,9 +131,11 @@ class SocketTests(TestCase):
         out, err, status = await self.program(place, "nodes", "list", "--json")
         self.assertEqual((json.loads(out), err, status), ([], b"", 0))
         out, err, status = await self.program(place, "nodes", "revoke", "nobody")
+        listed = f"see `svc --config {place.config} authority nodes list`"
+        told = f"svc: node nobody: not in the registry; {listed} (unknown_node)\n"
         self.assertEqual(
             (out, err, status),
-            (b"", b"svc: node nobody: not in the registry (unknown_node)\n", 1),
+            (b"", told.encode(), 1),
         )
 
     async def test_program_without_authority(self) -> None:

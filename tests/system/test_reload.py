@@ -40,10 +40,11 @@ def ada() -> GatewayPerson:
 
 
 def reload(role: str, *words: str, config: str = "", meant: str = "") -> Ran:
-    """The command, at this role's process."""
+    """The command, at this role's process; without --role, unless one is meant."""
     gateway = made()
     path = config or str(gateway.files.config(role))
-    command = svc_command("--config", path, "reload", "--role", meant or role, *words)
+    named = ("--role", meant) if meant else ()
+    command = svc_command("--config", path, "reload", *named, *words)
     return run(command, gateway.directory, seconds=60)
 
 
@@ -160,6 +161,23 @@ class ReloadTests(SynchronousTestCase):
             self.assertIn(said, told.stderr)
         self.assertEqual(self.gateway.get(PROXY, "/readyz")[0], 200)
         self.assertEqual(self.sessions(2), [b"word"] * 2)
+
+    def test_role(self) -> None:
+        """Which role the file is for need not be said, and may be."""
+        for role in (AUTHORITY, PROXY, CONNECTOR):
+            for meant in ("", role):
+                told = json.loads(reload(role, "--json", meant=meant).checked().stdout)
+                self.assertEqual(told["role"], role)
+
+    def test_of_no_role(self) -> None:
+        """A person's configuration, and none at all, are wrong usage; what to type is said."""
+        own = str(ada().directory / "client.toml")
+        told = reload(PROXY, config=own)
+        self.assertEqual((told.status, told.stdout), (64, ""))
+        self.assertIn(f"{own}: is for no role of a gateway", told.stderr)
+        told = run(svc_command("reload"), ada().home)
+        self.assertEqual((told.status, told.stdout), (64, ""))
+        self.assertIn("on its host: svc --config FILE reload", told.stderr)
 
     @proves("G-CLI-18")
     def test_nobody_is_meant(self) -> None:

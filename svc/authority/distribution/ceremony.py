@@ -192,7 +192,7 @@ class RootCeremony:
             raise _refused(
                 "root_not_acknowledged",
                 f"root {root.epoch}: not acknowledged by {', '.join(waiting)}; on the host of "
-                "each: svc authority keys sync root ack",
+                "each: svc --config FILE authority keys sync root ack",
             )
         material = newest(rows.every(KEY_SETS).values())
         if material is None or material.revision != root.material_revision:

@@ -191,7 +191,9 @@ def _record_at(tx: ITransaction, origin: str, spool_id: str, n: int) -> bytes | 
 def _held_row(tx: ITransaction, row_id: int) -> QueuedRow:
     found = tx.outbox.rows(row_id - 1, 1)
     if not found or found[0].id != row_id:
-        raise NoSuchRow(f"audit queue: there is no row {row_id}")
+        raise NoSuchRow(
+            f"audit queue: there is no row {row_id}; list them: svc authority audit outbox list"
+        )
     if found[0].hold is None:
         raise NotReleasable(
             f"row {row_id} is not held: the leader will process it", reason="row_not_held"

@@ -122,7 +122,7 @@ class PolicyAdmin:
         stored = await self.store.read("show a policy", look)
         if stored is None:
             raise SvcError(
-                f"policy version {wanted}: does not exist",
+                f"policy version {wanted}: does not exist; list them: svc authority policy history",
                 reason="unknown_version",
                 fault=Fault.NOT_FOUND,
             )

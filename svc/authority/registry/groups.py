@@ -164,8 +164,9 @@ class GroupAdmin:
         absent = [group for group in groups if not rows.group(group)]
         if absent and not create:
             more = ", or give --create-groups" if create is False else ""
+            listed = "see `svc authority groups list`, or " if create is None else ""
             raise SvcError(
-                f"group {', '.join(absent)}: does not exist; create it with `svc authority "
+                f"group {', '.join(absent)}: does not exist; {listed}create it with `svc authority "
                 f"groups add {absent[0]}`{more}",
                 reason="unknown_group",
                 fault=Fault.NOT_FOUND,

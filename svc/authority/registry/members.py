@@ -135,7 +135,7 @@ class MemberAdmin:
             known = self.writer.rows(tx).node_called(request.node)
             if known is None:
                 raise SvcError(
-                    f"node {request.node}: not in the registry",
+                    f"node {request.node}: not in the registry; see `svc authority nodes list`",
                     reason="unknown_node",
                     fault=Fault.NOT_FOUND,
                 )

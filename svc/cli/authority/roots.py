@@ -24,8 +24,8 @@ _NOT_REVOKED = (
 )
 _READMITTED = (
     "{one.owner} is let back by the receiver key {key} of the node {one.node_id}; on its host, "
-    "svc authority keys sync root status must show the same as its own receiver key: else withdraw "
-    "it again"
+    "svc --config FILE authority keys sync root status must show the same as its own receiver key: "
+    "else withdraw it again"
 )
 _DIGEST = re.compile(rf"[0-9a-f]{{{LEAST_KEY_DIGITS},64}}")
 _NEXT = "no keys are distributed under a root that {} has; prepare and activate another one"
@@ -66,7 +66,7 @@ def prepare(context: click.Context, as_json: bool) -> None:
     """
     answer = _show(context, "PrepareRoot", pb.PrepareRootRequest(), as_json)
     waiting = ", ".join(answer.prepared.waiting)
-    hint([f"on the hosts of {waiting}: svc authority keys sync root ack"])
+    hint([f"on the hosts of {waiting}: svc --config FILE authority keys sync root ack"])
 
 
 @root.command("ack")

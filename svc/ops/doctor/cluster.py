@@ -34,7 +34,7 @@ _NOT_READY, _CONTROL_POOL = "not ready", "control pool"
 def _root(context: CheckContext) -> Iterator[Finding]:
     """The fingerprint that ``openssl x509 -fingerprint -sha256`` shows, without colons."""
     yield ok(
-        "SHA-256 of the cluster's root certificate, the pin that svc join takes as --ca-pin: "
+        "SHA-256 of the cluster's root certificate, the pin that --ca-pin takes: "
         f"{ca_pin(root_of(context))}"
     )
 

@@ -123,7 +123,8 @@ def _root(context: CheckContext) -> Iterator[Finding]:
         yield warn(
             f"root {prepared.epoch} is prepared and not in force"
             + (f"; not acknowledged by {waiting}" if waiting else ""),
-            "svc authority keys sync root ack on the host of each owner, then activate; or cancel",
+            "on the host of each owner: svc --config FILE authority keys sync root ack; then "
+            "activate, or cancel",
         )
     if root is not None:
         cluster = context.settings.cluster

@@ -483,7 +483,7 @@ class ShowTests(TestCase):
         shown = place.run("audit", "show")
         self.assertEqual((shown.status, len(shown.stdout.splitlines())), (0, 4))
         self.assertIn("DAMAGED: no record", shown.stdout)
-        self.assertIn("run: svc authority audit verify", shown.stderr)
+        self.assertIn(f"run: svc --config {place.config} authority audit verify", shown.stderr)
         for statement, expected in (
             (
                 "UPDATE audit_log SET canonical = replace(canonical, 'roll', 'rolL') WHERE seq = 2",
@@ -542,7 +542,7 @@ class ShowTests(TestCase):
             shown = place.run("audit", "show", *words, *form)
             self.assertEqual(shown.status, 0, shown.stderr)
             self.assertIn("damaged", shown.stdout.lower(), (words, form))
-            self.assertIn("run: svc authority audit verify", shown.stderr)
+            self.assertIn(f"run: svc --config {place.config} authority audit verify", shown.stderr)
 
     async def test_unknown(self) -> None:
         """A decision or a number that is not there is told, with status 1."""

@@ -329,7 +329,8 @@ class PolicyTests(TerminalTests):
         locked = self.run_it("policy", "set", "-", stdin=b"// nothing is permitted\n")
         self.assertIn("(policy_locks_out)", locked.stderr)
         missing = self.run_it("policy", "show", "7")
-        self.assertIn("policy version 7: does not exist (unknown_version)", missing.stderr)
+        self.assertIn("policy version 7: does not exist; list them: svc ", missing.stderr)
+        self.assertIn(" authority policy history (unknown_version)\n", missing.stderr)
         self.assertEqual(self.run_it("policy", "show").stdout, FIRST_POLICY)
 
 

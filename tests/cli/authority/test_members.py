@@ -339,7 +339,9 @@ class NodeTests(SynchronousTestCase):
         """A refusal of the Authority is one line on stderr with its reason word; status 1."""
         refused = self.run_it("nodes", "revoke", "nobody")
         self.assertEqual((refused.status, refused.stdout), (1, ""))
-        self.assertEqual(refused.stderr, "svc: node nobody: not in the registry (unknown_node)\n")
+        listed = f"see `svc --config {self.place.config} authority nodes list`"
+        told = f"svc: node nobody: not in the registry; {listed} (unknown_node)\n"
+        self.assertEqual(refused.stderr, told)
 
     def test_policy_decides_about_operators(self) -> None:
         """An operator whom the policy does not permit gets the refusal, and no token is made."""
@@ -419,7 +421,7 @@ class PersonTests(SynchronousTestCase):
         refused = self.place.run("persons", "add", "ana", "--group", "opps", admin=self.authority)
         self.assertEqual((refused.status, refused.stdout), (1, ""))
         self.assertIn("group opps: does not exist", refused.stderr)
-        self.assertIn("svc authority groups add opps", refused.stderr)
+        self.assertIn(f"svc --config {self.place.config} authority groups add opps", refused.stderr)
         listed = self.place.run("persons", "list", "--json", admin=self.authority)
         self.assertEqual(listed.stdout, "[]\n")
 

@@ -199,7 +199,8 @@ class LifeTests(PeopleCase):
         for verb in ("show", "disable", "enable", "remove"):
             for word in ("eve", STRANGER):
                 said = self.refused("persons", verb, word)
-                self.assertIn(f"person {word}: does not exist; list them: svc authority", said)
+                command = f"svc --config {self.place.config} authority persons list"
+                self.assertIn(f"person {word}: does not exist; list them: {command} ", said)
         self.assertIn("form of an id", self.refused("persons", "add", STRANGER))
 
     def test_denied(self) -> None:

@@ -18,7 +18,6 @@ from svc.cli.authority.changes.told import row_told
 from svc.cli.confirmation import confirm, require_terminal
 from svc.cli.control import admin
 from svc.cli.forms import WORD
-from svc.cli.lane import authority_command
 from svc.cli.output import hint, json_option, print_result
 from svc.errors import Fault, SvcError
 from svc.proto.gate.v1 import policy_change_pb2 as pb
@@ -87,7 +86,7 @@ def approve_policy(
         [f"approved; {row.approvals} of {row.needed} approvals"],
     )
     if missing <= 0:
-        command = authority_command(context, f"policy activate {row.id[:12]}")
+        command = f"svc authority policy activate {row.id[:12]}"
         hint([f"who may edit policies activates it with: {command}"])
 
 

@@ -103,7 +103,8 @@ def propose(
     ]
     print_result(as_json, result, lines)
     # Without this person's own directory or configuration, which others have not.
-    hint([f"others see it with: svc authority policy review {answer.id[:12]}"])
+    review = f"svc authority policy review {answer.id[:12]}"
+    hint([f"others see it with: {review}"], is_for_others=True)
 
 
 def _replayed(context: click.Context, text: str, since: str) -> tuple[bytes, bytes]:

@@ -11,7 +11,6 @@ from svc.cli.authority.changes.options import TRY_SECS
 from svc.cli.authority.changes.told import change_told, row_told
 from svc.cli.control import admin
 from svc.cli.forms import WORD
-from svc.cli.lane import authority_command
 from svc.cli.output import hint, json_option, moment, print_list, print_result
 from svc.errors import Fault, SvcError
 from svc.proto.gate.v1 import policy_change_pb2 as pb
@@ -64,7 +63,7 @@ def review_policy(
     print_result(as_json, {**_shown(answer, page), "replay_confirmed": confirmed}, page.text())
     if answer.proposal.state == "open" and not answer.problem and not as_json:
         words = f"{answer.proposal.id[:12]} --document {page.document_sha256.hex()}"
-        command = authority_command(context, f"policy approve {words}")
+        command = f"svc authority policy approve {words}"
         hint([f"approve it with: {command}"])
 
 
@@ -119,8 +118,7 @@ def _list(context: click.Context, every: bool, as_json: bool) -> None:
     print_list(as_json, [row_told(one) for one in answer.proposals], heads, rows)
     if any(one.state == "outdated" for one in answer.proposals) and not as_json:
         why = "another policy was activated since, or other kinds were enabled"
-        command = authority_command(context, "policy propose FILE")
-        hint([f"outdated: {why}; propose it again: {command}"])
+        hint([f"outdated: {why}; propose it again: svc authority policy propose FILE"])
 
 
 def _shown(answer: pb.ReviewPolicyResponse, page: ReviewPage) -> dict[str, object]:
