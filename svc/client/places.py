@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 HOME_DIRECTORY = ".svc"
 CLIENT_FILE = "client.toml"
 SYSTEM_CONFIG = "/etc/svc/client.toml"
+ADMINISTRATOR = '"$HOME/.svc/administrator"'
+"""As a shell reads it: where the first administrator's identity takes no other one's place."""
+
 RUN_DIRECTORY = "run"
 CONTROL_SOCKET = "control.sock"
 CONTEXTS_DIRECTORY = "contexts"

@@ -218,9 +218,7 @@ class Story:
             return found if found.anchored == found.records else None
 
         found = await until(self.runtime.reactor, _HEAD_SECS, covered, "a signed head of the log")
-        self.write_line(
-            f"audit verify: {found.records} records, chain ok, signed by {found.key_id}"
-        )
+        self.write_line(f"audit verify: {found.text}")
 
     @property
     def _log(self) -> Log:

@@ -10,6 +10,7 @@ from pathlib import Path
 from attrs import frozen
 
 from svc.client.own_options import path_lines
+from svc.client.places import ADMINISTRATOR
 from svc.config.keys import BUILT_IN_KINDS
 from svc.model.cluster.account import CODE_FILE
 from svc.setup.making import POLICY
@@ -26,7 +27,6 @@ from svc.setup.plan import (
 
 PERSON = "ada"
 _SPARE = "db1"
-_ADMINISTRATOR = '"$HOME/.svc/administrator"'
 """Its own directory: the person who joined before has ``~/.svc`` itself."""
 
 
@@ -150,8 +150,8 @@ class Next:
         cluster = f"--proxy {self.plan.public} --ca-pin {self.ca_pin}"
         first = f"{self.program} login --first-administrator --code-file {code} {cluster}"
         return [
-            f"{first} --dir {_ADMINISTRATOR}",
-            f"{self.program} authority --dir {_ADMINISTRATOR} status",
+            f"{first} --dir {ADMINISTRATOR}",
+            f"{self.program} authority --dir {ADMINISTRATOR} status",
         ]
 
     def _use(self) -> list[str]:

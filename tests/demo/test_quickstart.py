@@ -1,4 +1,4 @@
-"""The quickstart names commands and options that there are."""
+"""The pages for newcomers and operators name commands and options that there are."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ def commands(text: str) -> Iterator[list[str]]:
     for shown in (*_BLOCK.findall(text), *_INLINE.findall(text)):
         for found in re.finditer(r"(?:^|[ =(])svc (?=[a-z-])([^>#;)']*)", shown):
             yield shlex.split(found[1])
+
+
+def typed(text: str) -> Iterator[list[str]]:
+    """The words of each line that a page shows as typed, whole."""
+    text = re.sub(r"\\\n\s*", "", text)  # of a command over several lines
+    for line in re.findall(r"^ *(?:    |\$ )svc ((?!is\b|up:).*)$", text, re.MULTILINE):
+        words = shlex.split(line, comments=True)
+        end = next((at for at, word in enumerate(words) if word.startswith(">")), len(words))
+        yield words[:end]
 
 
 def judge(words: list[str]) -> None:
@@ -52,6 +61,16 @@ class QuickstartTests(SynchronousTestCase):
             self.assertTrue(found or page == "README.md")
             for words in found:
                 judge(words)
+
+    def test_how_to(self) -> None:
+        """Every command line that a how-to page shows has a form that svc knows."""
+        count = 0
+        for page in sorted((ROOT / "docs" / "how-to").glob("*.md")):
+            for words in typed(page.read_text("utf-8")):
+                count += 1
+                with self.subTest(page=page.name, words=words):
+                    judge(words)
+        self.assertGreater(count, 90)
 
     def test_wrong_ones_would_be_seen(self) -> None:
         """A misspelled option or command does not parse."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import tomllib
@@ -21,6 +22,7 @@ from svc.setup.commands import Next
 from svc.setup.making import AlreadyThere, make, staged, write
 from svc.setup.plan import ALL, ISSUING_CA_DAYS, SEPARATE, InitPlan, PlannedResource
 
+ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_800_000_000.0
 
 
@@ -109,6 +111,25 @@ class TreeTests(MakingCase):
                 for issuer in keys.issuers.values():
                     end = issuer.certificate.not_valid_after_utc.timestamp()
                     self.assertEqual(end, NOW + (days or 90) * 86400)
+
+    def test_documented_paths(self) -> None:
+        """README and quickstart name files where they are, but for two that come later."""
+        later = {"first-administrator.code", "join.token"}
+        pages = (ROOT / "README.md", ROOT / "docs" / "quickstart.md")
+        named = {
+            path
+            for page in pages
+            for path in re.findall(r"\bmy-gateway/([\w./-]*\w)", page.read_text("utf-8"))
+            if Path(path).name not in later
+        }
+        self.assertLessEqual({"all.toml", "authority/keys/root.key"}, named)
+        made = set[str]()
+        for roles in (SEPARATE, (ALL,)):
+            plan = evolve(self.plan, directory=self.base / f"gate-{len(roles)}", roles=roles)
+            with staged(plan, os.urandom) as stage:
+                write(plan, stage, now, os.urandom)
+            made |= {str(one.relative_to(plan.directory)) for one in plan.directory.rglob("*")}
+        self.assertEqual(sorted(named - made), [])
 
     def test_root_key_goes_where_it_is_told(self) -> None:
         """With --root-key-to the key directory has no root key, and the file there is private."""

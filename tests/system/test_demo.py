@@ -26,6 +26,11 @@ RUNS = 100
 """Of the same demo, three at a time; in the short form only other tests make some."""
 
 
+def read(page: str) -> str:
+    """One of the documents."""
+    return (Path(__file__).resolve().parents[2] / page).read_text("utf-8")
+
+
 class DemoCase(SynchronousTestCase):
     """A home and a directory for temporary files, both empty."""
 
@@ -100,7 +105,9 @@ class OnceTests(DemoCase):
         )
         assert denied is not None, done.stdout
         self.assertRegex(done.stdout, rf"(?m)^why +{denied[1]}: deny tcpConnect on vault")
-        self.assertRegex(done.stdout, r"(?m)^audit verify: \d+ records, chain ok")
+        self.assertRegex(
+            done.stdout, r"(?m)^audit verify: verified \d+ records, head seq \d+ hash "
+        )
         page = r"^DENY   ada → web  .*GET /admin: 403, .*policies \[no-admin\]"
         self.assertRegex(done.stdout, rf"(?m){page}.*{_DECISION}$")
         call = r"^DENY   ada → k8s  .*/secrets: Forbidden  policies \[no-secrets\]"
@@ -114,7 +121,20 @@ class OnceTests(DemoCase):
             self.assertIn("without a database: this machine has no PostgreSQL", done.stdout)
         self.assertNotIn("cut_short", done.stderr)
         self.assertIn("init my-gateway", done.stdout)
+        if find_programs():
+            self.is_documented(done.stdout)
         self.assertEqual(self.left(), [])
+
+    def is_documented(self, shown: str) -> None:
+        """README and quickstart show these lines; ids and the number of records may differ."""
+        for page in ("README.md", "docs/quickstart.md"):
+            lines = re.findall(r"(?m)^    ((?:ALLOW|DENY|why|audit verify)\b.*)$", read(page))
+            self.assertGreater(len(lines), 6)
+            for line in lines:
+                fixed = re.sub(r"\b[0-9a-f]+…", "IDENTIFIER", line)
+                fixed = re.escape(re.sub(r"(verified|seq) \d+", r"\1 NUMBER", fixed))
+                form = fixed.replace("NUMBER", r"\d+").replace("IDENTIFIER", "[0-9a-f]{32,64}")
+                self.assertRegex(shown, f"(?m)^{form}$", page)
 
     @in_long_form
     def test_again_and_again(self) -> None:

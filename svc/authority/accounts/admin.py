@@ -201,7 +201,7 @@ class AccountAdmin:
             raise refuse_administrator()
         made = await self.first.make()
         return pb.FirstAdministratorResponse(
-            path=str(self.first.path), expires_at=int(made.expires_at)
+            path=str(self.first.path), expires_at=int(made.expires_at), ca_pin=self.ca_pin
         )
 
     async def begin(self) -> None:

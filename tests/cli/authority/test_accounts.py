@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -64,5 +65,9 @@ class AccountTests(SynchronousTestCase):
         path = Path(done["path"])
         self.assertEqual(path.stat().st_mode & 0o777, 0o600)
         told = self.run_it("first-administrator").stdout
-        self.assertIn(f"--code-file {path}", told)
+        (command,) = [line for line in told.splitlines() if line.startswith("svc login ")]
+        words = shlex.split(command)
+        self.assertEqual(words[2:5], ["--first-administrator", "--code-file", str(path)])
+        self.assertEqual(words[5:9], ["--proxy", "HOST:PORT", "--ca-pin", done["ca_pin"]])
+        self.assertEqual(words[9:], ["--dir", "$HOME/.svc/administrator"])
         self.assertNotIn(path.read_text().split()[0], told)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from svc.cli.authority.members.token_form import proxy_address
@@ -9,6 +11,7 @@ from svc.cli.control import admin, authority_settings, caller_settings
 from svc.cli.forms import TTL, WORD, reason_option
 from svc.cli.groups import Group
 from svc.cli.output import json_option, moment, print_list, print_result
+from svc.client.places import ADMINISTRATOR
 from svc.proto.gate.v1 import account_pb2 as pb
 from svc.telemetry.escape import escaped
 
@@ -178,15 +181,17 @@ def first_administrator(context: click.Context, as_json: bool) -> None:
 
     It is good for an hour, and only while no administrator has an account.
     """
-    authority_settings(context)  # the code is written to a file of the Authority's host
+    settings = authority_settings(context)  # the code is in a file of the Authority's host
     request = pb.FirstAdministratorRequest()
     answer = admin(context)("FirstAdministrator", request, pb.FirstAdministratorResponse)
     until = moment(answer.expires_at)
-    lines = [
-        f"the code is in {answer.path}, good until {until}; use it with:",
-        f"svc login --first-administrator --code-file {answer.path}",
-    ]
-    print_result(as_json, {"path": answer.path, "expires_at": until}, lines)
+    command = (
+        f"svc login --first-administrator --code-file {shlex.quote(answer.path)} "
+        f"--proxy {proxy_address(settings)} --ca-pin {answer.ca_pin} --dir {ADMINISTRATOR}"
+    )
+    lines = [f"the code is in {answer.path}, good until {until}; use it with:", command]
+    result = {"path": answer.path, "ca_pin": answer.ca_pin, "expires_at": until}
+    print_result(as_json, result, lines)
 
 
 def _give_code(context: click.Context, request: pb.AddAccountRequest, as_json: bool) -> None:

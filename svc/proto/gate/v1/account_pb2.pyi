@@ -292,9 +292,11 @@ class FirstAdministratorRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class FirstAdministratorResponse(_message.Message):
-    __slots__ = ("path", "expires_at")
+    __slots__ = ("path", "expires_at", "ca_pin")
     PATH_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    CA_PIN_FIELD_NUMBER: _ClassVar[int]
     path: str
     expires_at: int
-    def __init__(self, path: _Optional[str] = ..., expires_at: _Optional[int] = ...) -> None: ...
+    ca_pin: str
+    def __init__(self, path: _Optional[str] = ..., expires_at: _Optional[int] = ..., ca_pin: _Optional[str] = ...) -> None: ...
