@@ -42,7 +42,7 @@ and loaded as root. Where the role's user owns it, run the command as that user:
 |---|---|
 | 0 | Done. |
 | 1 | Refused or failed; the text says why. A refusal of the Authority ends with its reason word. |
-| 2 | Of `svc doctor`, a finding; of `svc authority policy check`, a request that would be denied. |
+| 2 | Of `svc doctor` and `preflight`, a finding; of `policy check`, a request that is denied. |
 | 3 | Migrations are pending. |
 | 4 | The store holds migrations that this build does not know. |
 | 5 | The store's migration lock was not obtained within 120 s. |
@@ -109,7 +109,7 @@ def _section(command: click.Command, context: click.Context) -> str:
     if not isinstance(command, click.Group):
         words += command.collect_usage_pieces(context)
     lines = [f"## `{context.command_path}`", "", f"`{' '.join(words)}`", ""]
-    lines += [cleandoc(command.help or ""), ""]
+    lines += [cleandoc(command.help or "").replace("\b\nExample:\n", "Example:\n\n"), ""]
     options = list(_options(command, context))
     if options:
         lines += ["| Option | Meaning |", "|---|---|", *options, ""]

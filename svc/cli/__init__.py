@@ -17,7 +17,7 @@ import click
 from attrs import define
 
 from svc import __version__
-from svc.cli.groups import Group
+from svc.cli.groups import Group, keep_examples
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
 
@@ -81,7 +81,7 @@ class LazyGroup(Group):
         module, _, name = place.partition(":")
         command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)
-        return command
+        return keep_examples(command)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """``--config PATH`` counts wherever it stands, not only before the command."""
@@ -132,8 +132,15 @@ def svc(context: click.Context, config: str | None) -> None:
     """Reach servers, databases, web applications and Kubernetes APIs through an access gateway.
 
     The roles of a gateway are authority, proxy and connector; `all` runs the three in one process.
+
+    Example:
+        svc demo                       # see a whole gateway at work
+        svc init my-gateway --all      # make one, and be told what to type next
     """
     context.obj = Globals(config, os.environ)
+
+
+keep_examples(svc)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -110,6 +110,10 @@ def request(
     """Ask for access to RESOURCE; another person has to approve it.
 
     With --decision, --statement or --statement-file it is for one request of exactly that text.
+
+    Example:
+        svc request payroll --reason "incident 4711" --for 2h
+        svc request --decision ID
     """
     from svc.model.policy.requested import AccessAsk
 
@@ -253,7 +257,12 @@ def show_request(globals_: Globals, request_id: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def approve_request(globals_: Globals, request_id: str, yes: bool, as_json: bool) -> None:
-    """Approve REQUEST_ID of another person, with your signature over what is shown."""
+    """Approve REQUEST_ID of another person, with your signature over what is shown.
+
+    Example:
+        svc requests list --to-decide
+        svc requests approve ID
+    """
     _decide(globals_, request_id, is_approval=True, yes=yes, as_json=as_json)
 
 

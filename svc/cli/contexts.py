@@ -90,7 +90,12 @@ def show(globals_: Globals, name: str | None, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def use(globals_: Globals, name: str | None, as_json: bool) -> None:
-    """Let commands use the configuration NAME from now on, or the one of --dir or --config."""
+    """Let commands use the configuration NAME from now on, or the one of --dir or --config.
+
+    Example:
+        svc contexts use work
+        svc contexts use --dir ~/.svc/work
+    """
     from svc.compose.person import client_settings
 
     if (name is None) == (globals_.config is None):

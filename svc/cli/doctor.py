@@ -44,6 +44,9 @@ def doctor(globals_: Globals, role: str | None, strict: bool, as_json: bool) -> 
     person's own side.  No check connects to a target.  Status 0: no finding; 2: something is to be
     put right first, and the output names it; 1: the configuration is refused; 64: the command was
     typed wrongly.
+
+    Example:
+        svc --config /etc/svc/proxy.toml doctor
     """
     from svc import __version__
     from svc.compose.added_checks import every_check

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from inspect import cleandoc
 from typing import Any
 
 import click
 
 _NO_LIMIT = 1 << 16
+_EXAMPLE = re.compile(r"\n\n(?=Example:\n)")
 
 
 class MissingCommand(click.UsageError):
@@ -14,6 +17,16 @@ class MissingCommand(click.UsageError):
 
     def __init__(self, context: click.Context) -> None:
         super().__init__(f"Missing command.\n\n{context.get_help()}", context)
+
+
+def keep_examples(command: click.Command | None) -> click.Command | None:
+    """Let the help show the lines of a docstring below "Example:" as they are.
+
+    click would wrap them like any paragraph.
+    """
+    if command is not None and command.help:
+        command.help = _EXAMPLE.sub("\n\n\b\n", cleandoc(command.help))
+    return command
 
 
 class Group(click.Group):
@@ -35,6 +48,10 @@ class Group(click.Group):
             if not words and not eager & given.keys():
                 raise MissingCommand(ctx)
         return super().parse_args(ctx, args)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Called by click."""
+        return keep_examples(super().get_command(ctx, cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Called by click; its own cuts a line off where the terminal ends."""

@@ -87,7 +87,11 @@ def join(
     replaces: bool,
     as_json: bool,
 ) -> None:
-    """Exchange a one-use token for your identity on this machine."""
+    """Exchange a one-use token for your identity on this machine.
+
+    Example:
+        svc join --proxy gate.example.org:7400 --ca-pin PIN --token-file ada.token
+    """
     from svc.cli.setup import program
     from svc.client.own_options import path_lines
     from svc.join.person import check_pin, parse_addresses, prepare, take_identity

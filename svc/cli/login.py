@@ -92,6 +92,10 @@ def login(
     """Sign in, and get your identity on this machine.
 
     At your identity provider; where the Authority has none, with a password and a second factor.
+
+    Example:
+        svc login --proxy gate.example.org:7400 --ca-pin PIN    # the first time
+        svc login                                                # later
     """
     words.check()
     place = _place(globals_, proxies, pin, directory, authority)

@@ -54,6 +54,9 @@ def db(globals_: Globals, name: str, role: str | None, database: str | None) -> 
 
     Where psql is not installed, the command is printed instead, with status 1.  Other tools find
     the same databases in `pg_service.conf`, which `svc up` keeps in its state directory.
+
+    Example:
+        svc db orders --role app --database shop
     """
     words = psql_words(_endpoint(globals_, name, "directory", "a database"), role, database)
     program = shutil.which("psql")
@@ -86,6 +89,9 @@ def kubeconfig(globals_: Globals, out: Path | None) -> None:
 
     The addresses are those of your `svc up`, which also keeps a file for each cluster in `kube/` of
     its state directory.  A file that svc did not write is not overwritten.
+
+    Example:
+        svc kubeconfig --out ~/.svc/kube-all.yaml
     """
     from svc.kinds.kube.kubeconfig import kubeconfig as written
 

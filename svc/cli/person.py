@@ -198,7 +198,12 @@ async def _listed(side: PersonSide) -> list[dict[str, Any]]:
 def proxy_ssh(
     globals_: Globals, name: str, kind: str, user: str, parameters: tuple[str, ...]
 ) -> int:
-    """Carry one session over stdin and stdout, as an ssh ProxyCommand."""
+    """Carry one session over stdin and stdout, as an ssh ProxyCommand.
+
+    Example:
+        ssh -o 'ProxyCommand=svc proxy-ssh --user %r %h' NAME
+        svc proxy-ssh --kind tcp NAME
+    """
     from svc.client.resident.refused import refused_text
     from svc.client.sessions import SessionIntent
     from svc.model.session.parameters import resolved

@@ -40,6 +40,9 @@ def reload(context: click.Context, role: str | None, as_json: bool) -> int:
     a start.  Keys that need a restart are listed, and then nothing changes; the reference of the
     configuration marks those that do not.  Status 0: the file is in force; 1: it is not, and the
     role runs on by what it had.
+
+    Example:
+        sudo -u svc-proxy svc --config /etc/svc/proxy.toml reload
     """
     from svc.proto.gate.v1 import process_pb2 as pb
 

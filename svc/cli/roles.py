@@ -28,7 +28,10 @@ def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) 
     reactor runs; refusals go through the log, in its format.
     """
     if globals_.config is None:
-        raise UsageError("running a role requires --config PATH")
+        raise UsageError(
+            f"running a role requires its configuration: svc --config FILE {role}; "
+            "`svc init` makes one"
+        )
     from svc.cli.reactor import process_reactor
     from svc.compose.signals import ignore_hangups, reload_on_hangups
     from svc.config import load_settings
@@ -185,19 +188,31 @@ class Running:
 @click.command()
 @click.pass_obj
 def proxy(globals_: Globals) -> int:
-    """Run a Proxy."""
+    """Run a Proxy.
+
+    Example:
+        svc --config proxy.toml proxy
+    """
     return run_role(globals_, "proxy")
 
 
 @click.command()
 @click.pass_obj
 def connector(globals_: Globals) -> int:
-    """Run a Connector."""
+    """Run a Connector.
+
+    Example:
+        svc --config connector.toml connector
+    """
     return run_role(globals_, "connector")
 
 
 @click.command("all")
 @click.pass_obj
 def all_roles(globals_: Globals) -> int:
-    """Run Authority, Proxy and Connector in one process."""
+    """Run Authority, Proxy and Connector in one process.
+
+    Example:
+        svc --config all.toml all
+    """
     return run_role(globals_, "all")

@@ -71,6 +71,9 @@ def install(globals_: Globals, role: str, account: str | None, is_own: bool, as_
     """Write the role's unit and enable it at boot; nothing is started or restarted.
 
     With a client's unit of the system comes the one of client-net.
+
+    Example:
+        svc --config /etc/svc/proxy.toml service install proxy
     """
     from svc.setup.units.client_net import UNIT, install_client_net
     from svc.setup.units.install import install as installed
@@ -236,7 +239,7 @@ def _wanted(
 
         config = find_config(None, globals_.environ)
     if config is None and needs_config and not (account and role == "client"):
-        raise UsageError(f"the service of {role} requires --config PATH")
+        raise UsageError(f"the service of {role} requires its configuration: --config FILE")
     return WantedUnit(
         role=role, config=os.path.abspath(config or ""), account=account or "", is_own=is_own
     )

@@ -138,7 +138,12 @@ def init(
     ca_days: int | None,
     as_json: bool,
 ) -> None:
-    """Write the configuration and keys of a gateway to DIR, and print the next steps."""
+    """Write the configuration and keys of a gateway to DIR, and print the next steps.
+
+    Example:
+        svc init my-gateway --all --resource web=tcp:127.0.0.1:8080
+        svc init my-gateway --public-name gate.example.org
+    """
     from svc.setup.commands import Next
     from svc.setup.plan import ALL, ISSUING_CA_DAYS, SEPARATE, InitPlan, InitPorts, read_served
 

@@ -60,11 +60,15 @@ def apply(
     approved: str | None,
     as_json: bool,
 ) -> None:
-    """Make the role's state directory, let its account read --config, and install its unit.
+    """Make the role's state directory, let its account read its configuration, install its unit.
 
     Look at the plan with --dry-run first, and give its digest with --approve-plan.  The plan is
     made again under a lock; if it differs, nothing is done.  Applied twice it changes nothing, and
     it starts and restarts nothing.
+
+    Example:
+        svc --config /etc/svc/proxy.toml setup apply --dry-run
+        svc --config /etc/svc/proxy.toml setup apply --approve-plan sha256:HEX
     """
     from svc.setup.host.applying import apply as applied
     from svc.setup.host.planning import prepared

@@ -32,6 +32,9 @@ def plan(start: str, as_json: bool) -> None:
 
     First what each release since then asks for, oldest first; then the order of the roles, and
     what to check of each before the next is started.  Needs no configuration.
+
+    Example:
+        svc upgrade plan --from 0.10.0-rc.9
     """
     try:
         version = parse_version(start.removeprefix("v"))

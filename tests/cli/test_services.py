@@ -72,8 +72,8 @@ class ServiceTests(UnitCase):
         for words, said in (
             (("install",), "Missing argument 'ROLE'"),
             (("install", "gateway"), "is not one of"),
-            (("install", "proxy"), "requires --config"),
-            (("install", "client"), "requires --config"),
+            (("install", "proxy"), "requires its configuration: --config"),
+            (("install", "client"), "requires its configuration: --config"),
             (("show", "proxy", "--user"), "only a client"),
             (("install", "client", "--user", "--account", "ada"), "give only one"),
             (("uninstall", "proxy", "--stop"), "No such option"),

@@ -330,7 +330,7 @@ USAGE = [
         label="no configuration",
         words=tuple(svc_command("proxy")),
         config=None,
-        says=("svc: running a role requires --config PATH",),
+        says=("svc: running a role requires its configuration: svc --config FILE proxy",),
         status=64,
     ),
     Start(

@@ -57,6 +57,9 @@ def verify_log(
 
     Exits with status 6 if the log does not verify.  Needs the store, the anchor directory and
     the cluster's root certificate.
+
+    Example:
+        svc --config authority.toml authority audit verify --anchor heads.jsonl
     """
     from svc.ops.turns import cores
 
@@ -112,6 +115,9 @@ def export_log(
     """Write the records that a signed head covers, one per line; in json, the head follows them.
 
     If each export starts where the previous one ended, no record is left out or repeated.
+
+    Example:
+        svc --config authority.toml authority audit export --after 4711 > export.jsonl
     """
     from svc.audit.log import export, siem
     from svc.ops.turns import cores, uncollected
@@ -168,6 +174,9 @@ def prove(
 
     It proves that record SEQ is in the log or, with --from, that the log has only been appended to.
     SEQ.INDEX is one request of a batch; its proof shows no other request.
+
+    Example:
+        svc --config authority.toml authority audit prove 4711 > proof.json
     """
     seq, index = (None, None) if place is None else request_place(place)
     if (seq is None) == (first is None):
@@ -203,6 +212,9 @@ def adopt(
     would be lost.  With --reason, the next start of this Authority records the loss and the
     reason, and continues from the last valid record; Proxies, residents and other Authorities
     accept the change by a signed proof.  If the store changes before then, the start is refused.
+
+    Example:
+        svc --config authority.toml authority audit adopt --reason "disk of db1 lost"
     """
     from svc.ops.rewind import ask_to_go_on, find_lost
 

@@ -64,9 +64,13 @@ def add_resource(
     mode: str | None,
     as_json: bool,
 ) -> None:
-    """Add the resource ID, a DNS label, and assign it to a Connector.
+    r"""Add the resource ID, a DNS label, and assign it to a Connector.
 
     It replaces a resource of that id that a Connector discovered.
+
+    Example:
+        svc --config authority.toml authority resources add web1 --kind ssh --node c1 \
+            --label env=production --onward-auth stored_key
     """
     request = pb.AddResourceRequest(
         id=resource, kind=kind, node=node or "", labels=labels_of(given), onward_auth=mode or ""
@@ -89,7 +93,11 @@ def add_resource(
 @json_option
 @click.pass_context
 def set_resource(context: click.Context, resource: str, mode: str, as_json: bool) -> None:
-    """Choose how the Connector of ID signs on at the target."""
+    """Choose how the Connector of ID signs on at the target.
+
+    Example:
+        svc --config authority.toml authority resources set web1 --onward-auth certificate
+    """
     request = pb.SetResourceRequest(id=resource, onward_auth=mode)
     answer = admin(context)("SetResource", request, pb.SetResourceResponse)
     result = {
@@ -115,6 +123,9 @@ def assign_resource(context: click.Context, resource: str, node: str, as_json: b
     First remove ID from the configuration of the previous Connector: as long as that
     declares a resource of another Connector, its whole registration is refused
     (`resource_owned_by_peer`), with everything else that it serves.
+
+    Example:
+        svc --config authority.toml authority resources assign web1 --node c2
     """
     _assign(context, resource, node, as_json)
 
@@ -161,6 +172,9 @@ def move_resources(context: click.Context, source: str, target: str, as_json: bo
 
     If a new Connector has the name of the revoked one, --from and --to may be the
     same name.  Sessions through the previous Connector end, as with `assign`.
+
+    Example:
+        svc --config authority.toml authority resources move --from c1 --to c2
     """
     request = pb.MoveResourcesRequest(to=target, **{"from": source})
     answer = admin(context)("MoveResources", request, pb.MoveResourcesResponse)
@@ -218,7 +232,7 @@ def list_bindings(context: click.Context, resource: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def list_resources(context: click.Context, as_json: bool) -> None:
-    """List the catalog with each resource's state, and what Connectors offer beside it.
+    """List the catalog with each resource's state, and what else Connectors offer.
 
     Below the list stands what is wrong with each resource that nobody serves now, or that some
     Proxies cannot reach, and what to do.  `not_in_catalog` means that a declaration, an assignment

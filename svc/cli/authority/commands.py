@@ -69,6 +69,11 @@ def authority(context: click.Context, proxies: tuple[str, ...], directory: Path 
     in there with `svc login`: with --proxy or --dir, with --config naming a client.toml, or
     without any of them.  The policy decides what the person may do.  Commands that need the
     Authority's files, such as its store, say so.
+
+    Example:
+        svc --config authority.toml authority          # run the role
+        svc --config authority.toml authority status
+        svc authority --dir ~/.svc/administrator status
     """
     context.meta[OPTIONS] = LaneOptions(proxies, directory)
     if context.invoked_subcommand is not None:

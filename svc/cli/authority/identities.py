@@ -30,7 +30,11 @@ def identities() -> None:
 def add_identity(
     context: click.Context, person: str, subject: str, issuer: str | None, as_json: bool
 ) -> None:
-    """Let an account at the identity provider sign in as PERSON."""
+    """Let an account at the identity provider sign in as PERSON.
+
+    Example:
+        svc --config authority.toml authority identities add ada --subject 00u1k2l3m4
+    """
     request = pb.LinkIdentityRequest(person=person, issuer=issuer or "", subject=subject)
     answer = admin(context)("LinkIdentity", request, pb.LinkIdentityResponse)
     print_result(as_json, {"id": answer.id}, [f"the account now signs in as {person}"])

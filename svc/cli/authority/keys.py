@@ -86,6 +86,9 @@ def renew(
     the hint says what was not checked.
     Auditors who check the fingerprint of the anchor certificate also need that of the new one,
     which this command prints.
+
+    Example:
+        svc --config authority.toml authority keys renew all --root-key /media/usb/root.key
     """
     from cryptography.hazmat.primitives.hashes import SHA256
 
@@ -157,6 +160,9 @@ def export(context: click.Context, kind: str, as_json: bool) -> None:
     `onward_ssh` signs the certificates by which Connectors log in at SSH hosts whose onward mode
     is `certificate`.  The line goes into the file that TrustedUserCAKeys names in a host's
     sshd_config.  A renewal of the key onward-ssh does not change it.
+
+    Example:
+        svc --config authority.toml authority ca export onward_ssh > svc_onward_ca.pub
     """
     from svc.pki.keyring import load_keys
     from svc.pki.ssh_certificates import WORD, missing, public_line

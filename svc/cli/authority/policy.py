@@ -60,6 +60,9 @@ def set_policy(
     With --require-replay, the replay is run again first.  The policy is refused if the text, the
     active policy or the log is not the one that was replayed, or if requests that were recorded
     since would be decided in a way that the replay did not show.
+
+    Example:
+        svc --config authority.toml authority policy set new.cedar
     """
     text = given_text(file)
     statement = b""
@@ -118,7 +121,7 @@ def check_policy(
     facts: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Check the policy in FILE ("-": stdin) without activating it; nothing changes.
+    r"""Check the policy in FILE ("-": stdin) without activating it; nothing changes.
 
     With --as and --action, also say what it would decide, by which policies, and which facts
     that they read were missing; without FILE, what the active policy decides.  Facts of time
@@ -126,6 +129,11 @@ def check_policy(
 
     Exits with status 0 if the policy is valid or the request would be allowed, 2 if it would be
     denied, and 1 if the policy is refused.
+
+    Example:
+        svc --config authority.toml authority policy check new.cedar
+        svc --config authority.toml authority policy check new.cedar --as ada \
+            --action dbQuery --resource orders --fact effects=read
     """
     asks = person is not None and action is not None
     if (person is None) != (action is None) or (not asks and (resource or facts)):

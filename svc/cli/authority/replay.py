@@ -65,6 +65,9 @@ def replay_policy(
     Shows which decisions would differ from those of the active policy, by person, resource and
     action, and what the log cannot tell.  The exit status does not depend on what is found.
     The last line names the replay, for `policy set --require-replay`.
+
+    Example:
+        svc --config authority.toml authority policy replay new.cedar --since 7d
     """
     from svc.ops.replay.span import ReplaySpan
 

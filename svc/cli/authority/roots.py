@@ -45,7 +45,7 @@ def root() -> None:
 @json_option
 @click.pass_context
 def root_status(context: click.Context, as_json: bool) -> None:
-    """Show the root's epoch, the material revision, and what is prepared.
+    """Show the distribution root's epoch, the material revision, and what is prepared.
 
     It is answered by every Authority, on the host of each.  REVISION is that of the keys which
     an Authority said that it has loaded, 0 where they are of none that the leader ever had.  KEY is
@@ -59,7 +59,7 @@ def root_status(context: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def prepare(context: click.Context, as_json: bool) -> None:
-    """Prepare the next root, and seal it to every Authority that is not withdrawn.
+    """Prepare the next distribution root, and seal it to every Authority that is not withdrawn.
 
     Refused while rotation is paused, while an Authority has no receiver credential or other keys
     than the leader, and with fewer than two owners.  Nothing changes until it is activated.
@@ -73,7 +73,7 @@ def prepare(context: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def ack(context: click.Context, as_json: bool) -> None:
-    """Acknowledge the prepared root for the Authority of this host.
+    """Acknowledge the prepared distribution root for the Authority of this host.
 
     The Authority keeps the root on its disk and signs that it has it; the leader stores the
     signature before this command ends.
@@ -85,7 +85,7 @@ def ack(context: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def activate(context: click.Context, as_json: bool) -> None:
-    """Put the prepared root in force, once every owner has acknowledged it."""
+    """Put the prepared distribution root in force, once every owner has acknowledged it."""
     _show(context, "ActivateRoot", pb.ActivateRootRequest(), as_json)
 
 
@@ -93,7 +93,7 @@ def activate(context: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def cancel(context: click.Context, as_json: bool) -> None:
-    """Give the prepared root up; each of its owners may, on its own host."""
+    """Give the prepared distribution root up; each of its owners may, on its own host."""
     _show(context, "CancelRoot", pb.CancelRootRequest(), as_json)
 
 
@@ -102,7 +102,7 @@ def cancel(context: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def withdraw(context: click.Context, owner: str, as_json: bool) -> None:
-    """Seal no further root to an Authority; at least two others must remain."""
+    """Seal no further distribution root to OWNER, an Authority; at least two others must remain."""
     answer = _show(context, "WithdrawOwner", pb.WithdrawOwnerRequest(owner=owner), as_json)
     has_root = any(one.owner == owner and one.has_root for one in answer.owners)
     hint([_NOT_REVOKED, *([_NEXT.format(owner)] if has_root else [])])
@@ -121,7 +121,7 @@ def withdraw(context: click.Context, owner: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def readmit(context: click.Context, owner: str, key: str, as_json: bool) -> None:
-    """Seal the next roots to a withdrawn Authority again, by the credential it has now.
+    """Seal the next distribution roots to OWNER again, by the credential that it has now.
 
     An Authority that was withdrawn stays so, also with a new receiver.key or another name, until
     this is said.  Without --key it is whatever credential was registered last; compare it with
@@ -229,7 +229,7 @@ def rotation_status(context: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def pause(context: click.Context, reason: str, as_json: bool) -> None:
-    """Pause it: no key, CA or distribution root is replaced until it is resumed.
+    """Pause rotation: no key, CA or distribution root is replaced until it is resumed.
 
     `svc authority keys renew` and `keys sync root prepare` are then refused, running Authorities
     load no newer key, and none is distributed.  Keys expire all the same.
@@ -242,7 +242,7 @@ def pause(context: click.Context, reason: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def resume(context: click.Context, as_json: bool) -> None:
-    """Resume it: running Authorities load what lies in keys/ at their next pass."""
+    """Resume rotation: running Authorities load what lies in keys/ at their next reload pass."""
     _show_rotation(context, "ResumeRotation", pb.ResumeRotationRequest(), as_json)
 
 

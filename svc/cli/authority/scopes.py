@@ -74,10 +74,14 @@ def set_scope(
     given: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Set the scope NAME, replacing the one of that name.
+    r"""Set the scope NAME, replacing the one of that name.
 
     Resources that it admits enter the catalog at once, and are decided by the policy like any
     other.  What it no longer admits departs, and its sessions end.
+
+    Example:
+        svc --config authority.toml authority scopes set rack --kinds tcp,ssh \
+            --onward-auth passthrough --connector c1 --id-prefix rack- --label zone=rack
     """
     scope = pb.Scope(
         name=name,

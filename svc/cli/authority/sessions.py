@@ -77,6 +77,10 @@ def end_sessions(
 
     SESSION is a uid as `sessions list` shows it, or its beginning.  The person is told that an
     operator ended it, and may open another one; to prevent that, disable the person first.
+
+    Example:
+        svc --config authority.toml authority sessions list --person ada
+        svc --config authority.toml authority sessions end 3f0c5a77 --reason "runaway query"
     """
     if not (uids or person or resource):
         raise click.UsageError("name a SESSION, or give --person or --resource")

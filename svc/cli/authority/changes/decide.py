@@ -57,6 +57,10 @@ def approve_policy(
 
     The approver must not be the proposer, and the policy must permit them the action
     approvePolicy.
+
+    Example:
+        svc --config authority.toml authority policy review 5f0c1be2
+        svc --config authority.toml authority policy approve 5f0c1be2
     """
     from svc.cli.authority.changes.page import review_page
     from svc.cli.authority.changes.signer import signed_decision, signing_person

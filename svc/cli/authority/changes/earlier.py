@@ -74,7 +74,11 @@ def rollback_policy(
 @click.pass_context
 @asks_often
 def diff_policy(context: click.Context, old: int, new: int | None, as_json: bool) -> None:
-    """Show how the text of version B (default: the active one) differs from that of version A."""
+    """Show how the text of version B (default: the active one) differs from that of version A.
+
+    Example:
+        svc --config authority.toml authority policy diff 7 8
+    """
     from svc.cli.authority.changes.page import text_diff
 
     before, after = shown_version(context, old), shown_version(context, new or 0)

@@ -56,6 +56,9 @@ def propose_policy(
 
     The proposal is signed with your own identity if you have one.  Otherwise it counts as proposed
     by the operator of the control socket, and needs one more approval.
+
+    Example:
+        svc --config authority.toml authority policy propose new.cedar --reason "orders: no DDL"
     """
     if unsigned and identity is not None:
         raise click.UsageError("--unsigned and --identity: give only one of them")

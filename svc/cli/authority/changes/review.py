@@ -44,7 +44,7 @@ def review_policy(
     again: bool,
     as_json: bool,
 ) -> None:
-    """Show PROPOSAL with all that an approval of it binds; without it, list open proposals.
+    """Show PROPOSAL with everything that its approval would sign; without it, list open proposals.
 
     PROPOSAL is an id or its beginning.
     """

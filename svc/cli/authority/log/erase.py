@@ -35,12 +35,16 @@ def request_place(text: str) -> tuple[int, int | None]:
 @json_option
 @click.pass_context
 def erase(context: click.Context, place: str, path: str, reason: str, as_json: bool) -> None:
-    """Erase the personal value FIELD of the recorded request SEQ.INDEX.
+    r"""Erase the personal value FIELD of the recorded request SEQ.INDEX.
 
     FIELD is its name in `svc authority audit show --long`, such as
     request.context.proxy_reported. The log verifies as before, because a record names what was
     erased. Copies are not changed: backups, exports, and the spool of a Proxy until a signed head
     covers the batch.
+
+    Example:
+        svc --config authority.toml authority audit erase 4711.0 request.context.proxy_reported \
+            --reason "asked for by the person"
     """
     seq, index = request_place(place)
     if index is None:

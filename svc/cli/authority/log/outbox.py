@@ -80,6 +80,9 @@ def release(context: click.Context, row: int, reason: str, as_json: bool) -> Non
 
     Possible only if its signature is valid, as for a row that a node wrote before it was revoked,
     or one recorded as missing that arrived late. Unsigned and forged rows are refused.
+
+    Example:
+        svc --config authority.toml authority audit outbox release ID --reason "late, and genuine"
     """
     request = pb.ReleaseRowRequest(id=row, note=reason)
     answer = admin(context)("ReleaseRow", request, pb.ReleaseRowResponse)
@@ -92,7 +95,11 @@ def release(context: click.Context, row: int, reason: str, as_json: bool) -> Non
 @json_option
 @click.pass_context
 def discard(context: click.Context, row: int, reason: str, as_json: bool) -> None:
-    """Discard the held row ID; an audit record keeps its digest."""
+    """Discard the held row ID; an audit record keeps its digest.
+
+    Example:
+        svc --config authority.toml authority audit outbox discard ID --reason "copied in by hand"
+    """
     request = pb.DiscardRowRequest(id=row, note=reason)
     answer = admin(context)("DiscardRow", request, pb.DiscardRowResponse)
     result = {"id": row, "record_digest": answer.record_digest}

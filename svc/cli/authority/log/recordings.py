@@ -62,6 +62,9 @@ def list_recordings(
 
     STATE is receiving, complete, cut_short (something ended it early), damaged (the file is not
     what its Connector wrote) or lost (the rest of it did not arrive in time).
+
+    Example:
+        svc --config authority.toml authority recordings list --person ada
     """
     request = pb.ListRecordingsRequest(
         session=session or "",
@@ -128,6 +131,9 @@ def export(context: click.Context, recording: str, out: Path, as_json: bool) -> 
 
     That it was read is on record.  The SHA-256 of the file is that of the record
     recording.delivered; where it is not, the command fails.
+
+    Example:
+        svc --config authority.toml authority recordings export 0f3c5b8e --out session.cast
     """
     if str(out) == "-":
         if as_json:

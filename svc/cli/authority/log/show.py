@@ -83,6 +83,11 @@ def show_records(
     A line says when, who, and whom or what it concerns, by the names they have today.
     A record is shown if it matches every filter given. Records that are missing, altered or
     unreadable are marked; `svc authority audit verify` reports what is wrong.
+
+    Example:
+        svc --config authority.toml authority audit show --last 20
+        svc --config authority.toml authority audit show 4d9c81e2 --long
+        svc --config authority.toml authority audit show --person ada --event session --follow
     """
     from svc.audit.log import show
 

@@ -49,6 +49,9 @@ def add_account(
 
     If there is no such person, one is added, in the groups given.  An unused earlier code is
     withdrawn.
+
+    Example:
+        svc --config authority.toml authority accounts add ada --group staff
     """
     request = pb.AddAccountRequest(
         person=person, groups=groups, create_groups=create_groups, ttl_secs=ttl or 0
@@ -159,6 +162,10 @@ def remove_passkey(
 
     No sign-in of that person is renewed any more, because any of them may have used it;
     certificates stay valid until they expire, unless `persons revoke` ends them.
+
+    Example:
+        svc --config authority.toml authority accounts passkeys ada
+        svc --config authority.toml authority accounts remove-passkey ada ID
     """
     request = pb.RemovePasskeyRequest(person=person, passkey=passkey, note=reason or "")
     answer = admin(context)("RemovePasskey", request, pb.RemovePasskeyResponse)

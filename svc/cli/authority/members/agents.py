@@ -95,6 +95,9 @@ def add_agent(
     """Add the agent NAME and print a one-use token with which it joins; it is not shown again.
 
     An agent that exists, with the same owner, gets a new token.
+
+    Example:
+        svc --config authority.toml authority agents add deployer --owner ada --for bob
     """
     settings = caller_settings(context)
     request = pb.AddAgentRequest(

@@ -61,6 +61,11 @@ def members(
 
     Both options may be repeated; all of the changes are made, or none.  Open sessions are decided
     again at once.
+
+        svc --config authority.toml authority groups members ops --add bob --remove ada
+
+    Example:
+        svc --config authority.toml authority groups members ops --add bob --remove ada
     """
     if not adds and not removes:
         if reason:

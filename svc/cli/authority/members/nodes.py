@@ -53,7 +53,12 @@ def add_node(
     names: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Create and print a one-use token with which the node NAME joins; it is not shown again."""
+    r"""Create and print a one-use token with which the node NAME joins; it is not shown again.
+
+    Example:
+        (umask 077; svc --config authority.toml authority nodes add p1 --role proxy \
+            --public-name gate.example.org > join.token)
+    """
     if names and role != "proxy":
         raise click.UsageError("--public-name applies only to Proxies")
     settings = caller_settings(context)
@@ -109,6 +114,9 @@ def expect_node(
     A node with `join.by_key` logs the SHA-256 of its key as long as that key may not join.
     A key can join only once: if the node never received the answer, revoke the node, remove
     identity/ from its state directory, and register the new key that it then logs.
+
+    Example:
+        svc --config authority.toml authority nodes expect c1 --role connector --key SHA256
     """
     try:
         digest = bytes.fromhex(key)

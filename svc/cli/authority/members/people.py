@@ -48,9 +48,13 @@ def add_person(
     ttl: int | None,
     as_json: bool,
 ) -> None:
-    """Create and print a one-use token with which the person NAME joins; it is not shown again.
+    r"""Create and print a one-use token with which the person NAME joins; it is not shown again.
 
     An existing person gets a new token, and is added to further groups only with --join-groups.
+
+    Example:
+        (umask 077; svc --config authority.toml authority persons add ada \
+            --group staff > ada.token)
     """
     settings = caller_settings(context)
     request = pb.AddPersonRequest(

@@ -34,6 +34,9 @@ def forget_name(context: click.Context, person: str, records: bool, as_json: boo
     the person's decisions, which cannot be replayed then.  The log verifies as before.  Copies
     are not changed: exports and backups that were made, and the spool of a Proxy until a signed
     head covers it.
+
+    Example:
+        svc --config authority.toml authority users forget-name ada --records
     """
     request = pb.ForgetNameRequest(person=person, records=records)
     told = admin(context)("ForgetName", request, pb.ForgetNameResponse, _ERASING_SECS)

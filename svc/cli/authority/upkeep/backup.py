@@ -71,6 +71,9 @@ def create(
     """Write an encrypted backup of store and keys to a new directory.
 
     Refused while a process has the store open for writing, unless --window-closed is given.
+
+    Example:
+        svc --config authority.toml authority backup create --out /backup/1 --encrypt-to age1…
     """
     from svc.ops.backup.create import BackupOptions, BackupRun
     from svc.ops.backup.place import backup_place
@@ -101,6 +104,9 @@ def verify(directory: Path, identity: Path, as_json: bool) -> None:
 
     Status 0: the backup can be restored; 6: the audit log in it does not verify; 1: any other
     fault.  A damaged receiver.key is named (`left_out`): a restore goes on without it.
+
+    Example:
+        svc authority backup verify /mnt/copy/2026-11-22 --identity backup.key
     """
     from svc.ops.backup.check import BackupCheck, read_backup
     from svc.ops.backup.sealing import read_identities
@@ -137,11 +143,15 @@ def restore(
     reason: str,
     as_json: bool,
 ) -> None:
-    """Restore a backup, completely or not at all, to the empty locations in the configuration.
+    r"""Restore a backup, completely or not at all, to the empty locations in the configuration.
 
     Run it as the Authority's user.  If audit records are lost by it, the next start
     records that.  A damaged receiver.key is left out and named (`left_out`): the Authority makes
     another one.
+
+    Example:
+        svc --config authority.toml authority backup restore /mnt/copy/2026-11-22 \
+            --identity backup.key
     """
     from svc.ops.backup.check import read_backup
     from svc.ops.backup.place import backup_place

@@ -58,7 +58,7 @@ def preflight(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Check a release, this Authority, its store and its log before an upgrade; change nothing.
+    r"""Check a release, this Authority, its store and its log before an upgrade; change nothing.
 
     In this order, and the first that fails ends it: the signature of the checksums, the
     checksums, the bill of materials, `doctor`, the migrations, the audit log.  Migrations that are
@@ -68,6 +68,10 @@ def preflight(
     Status 0: everything passed; 2: doctor has a finding, such as a store that is newer than this
     program; 6: the audit log does not verify; 1: any other fault, such as artifacts that are not
     signed, or are of another version than this program.
+
+    Example:
+        svc --config authority.toml authority preflight --artifacts release/ \
+            --pubkey svc-release.pub --change-id CHG-7 --out CHG-7.json
     """
     from svc.ops.preflight.run import Preflight
     from svc.ops.turns import cores

@@ -85,6 +85,9 @@ def migrate(
 
     Status 0: applied, rehearsed or already current; 3: migrations are pending (with --check);
     4: the store is newer than this build; 5: the store stayed locked for 120 s.
+
+    Example:
+        svc --config authority.toml authority store migrate --check
     """
     from svc.ops.store import store_place
 
