@@ -109,7 +109,7 @@ def authority_settings(context: click.Context) -> RoleSettings:
         click.UsageError: no configuration is named, or a person's.
         ConfigErrors: it is refused.
     """
-    from svc.config import load_settings
+    from svc.config import ConfigErrors, load_settings
 
     if lane(context) is not None:
         raise click.UsageError(
@@ -119,7 +119,30 @@ def authority_settings(context: click.Context) -> RoleSettings:
 
     given = context.find_object(Globals)
     assert given is not None
-    return load_settings(config_path(context), "authority", given.environ)
+    path = config_path(context)
+    try:
+        return load_settings(path, "authority", given.environ)
+    except ConfigErrors:
+        _check_role(path, given, _words(context))
+        raise
+
+
+def _check_role(path: str, given: Globals, words: str) -> None:
+    """Refuse a file that is another role's, before what it lacks for an Authority is told.
+
+    Raises:
+        ConfigError: it is a Proxy's or a Connector's.
+    """
+    from svc.config.configured import configured_role
+    from svc.errors import ConfigError
+
+    role = configured_role(path, given.environ)
+    if role in ("proxy", "connector"):
+        raise ConfigError(
+            path,
+            f"is the configuration of a {role}; {words} needs the Authority's, on its host, or a "
+            "person's who administers: --dir or --proxy",
+        )
 
 
 def caller_settings(context: click.Context) -> RoleSettings:

@@ -15,6 +15,9 @@ _COMMAND = re.compile(
 )
 """What a text may tell a person to type; of `svc up` most only speak."""
 
+OWN_COMMANDS = {"kube": "svc kubeconfig", "postgres": "svc db {}", "web": "svc open {}"}
+"""What a person types to use a resource of a kind, where that is not ssh or proxy-ssh."""
+
 _OF_ANOTHER = ("--dir", "another directory")
 """In a text that names an identity itself, or tells to make another one."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from svc.client.own_options import path_lines
+from svc.client.own_options import OWN_COMMANDS, path_lines
 from svc.client.places import ADMINISTRATOR
 from svc.config.keys import BUILT_IN_KINDS
 from svc.model.cluster.account import CODE_FILE
@@ -157,15 +157,27 @@ class Next:
     def _use(self) -> list[str]:
         lines = [*path_lines(self.program), f"{self.program} resources list"]
         ssh = next((one for one in self.plan.resources if one.kind == "ssh"), None)
-        if ssh is not None:
-            proxy = shlex.quote(f"ProxyCommand={self.program} proxy-ssh --user %r %h")
-            lines.append(f"ssh -o {proxy} {ssh.id}")
-        else:
-            lines.append("# then let a client connect to the ADDRESS of one")
+        first = ssh or next(iter(self.plan.resources), None)
+        lines.append(self._use_of(first.id, first.kind) if first else _ANY_CLIENT)
         return [*lines, f"{self.program} open {PAGE}"] if self.plan.has_page else lines
+
+    def _use_of(self, id: str, kind: str) -> str:
+        """What uses a resource; a comment where only the person can complete it."""
+        if kind == "ssh":
+            proxy = shlex.quote(f"ProxyCommand={self.program} proxy-ssh --user %r %h")
+            return f"ssh -o {proxy} {id}"
+        if kind not in OWN_COMMANDS:
+            return _ANY_CLIENT
+        command = OWN_COMMANDS[kind].format(id).replace("svc", self.program, 1)
+        return (
+            f"# then: {command} --role ROLE --database DATABASE" if " db " in command else command
+        )
 
     def _svc(self, role: str) -> str:
         return f"{self.program} --config {_quoted(self.plan.config(role))}"
+
+
+_ANY_CLIENT = "# then let a client connect to the ADDRESS of one"
 
 
 def _quoted(path: Path) -> str:

@@ -21,7 +21,8 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.rpc.server.server import RpcServerFactory
 from svc.testing.gateway.processes import Ran, run, svc_command
 from svc.wire.limits import WireLimits
-from tests.cli.terminal import STATUS, Authority, Place
+from tests.cli.terminal import STATUS, Authority, Place, terminal
+from tests.config.malformed import GOOD
 from tests.support.proof import proves
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -137,6 +138,16 @@ class SocketTests(TestCase):
             (out, err, status),
             (b"", told.encode(), 1),
         )
+
+    def test_another_role_s_configuration(self) -> None:
+        """A Proxy's file is said to be one, and not judged as an Authority's."""
+        path = Path(self.mktemp())
+        path.write_text(GOOD["proxy"])
+        for words in (("status",), ("audit", "verify"), ("nodes", "list")):
+            done = terminal("--config", str(path), "authority", *words)
+            self.assertEqual((done.status, done.stdout), (1, ""))
+            said = f"svc: {path}: is the configuration of a proxy; authority {' '.join(words)} "
+            self.assertTrue(done.stderr.startswith(f"{said}needs the Authority's"), done.stderr)
 
     async def test_program_without_authority(self) -> None:
         """With no Authority the program says where it looked, and exits 1."""

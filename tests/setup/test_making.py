@@ -238,6 +238,17 @@ class CommandTests(MakingCase):
         """The line serves hosts whose SSH ends at the Connector, which must be told it."""
         self.assertIn("ssh -o 'ProxyCommand=svc proxy-ssh --user %r %h' ssh-here", self.lines())
 
+    def test_other_kinds(self) -> None:
+        """A resource that is no SSH server is used by the command of its kind, or by any client."""
+        for kind, told in (
+            ("postgres", "# then: svc db it --role ROLE --database DATABASE"),
+            ("web", "svc open it"),
+            ("kube", "svc kubeconfig"),
+            ("tcp", "# then let a client connect to the ADDRESS of one"),
+        ):
+            lines = self.lines(served=(PlannedResource("it", kind, "127.0.0.1:99"),))
+            self.assertIn(told, lines)
+
     def test_tokens_go_to_private_files(self) -> None:
         """No token is printed to the terminal or passed as an argument."""
         adding = [line for line in self.lines() if " add p1 " in line or "persons add" in line]

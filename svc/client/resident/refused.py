@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
-from svc.client.own_options import with_options
+from svc.client.own_options import OWN_COMMANDS, with_options
 from svc.errors import SvcError
 from svc.messages.snapshot import REVOCATIONS
 from svc.model.audit.record import rfc3339
@@ -172,9 +172,6 @@ def policies_of(error: SvcError) -> tuple[str, ...]:
     return tuple(name for name in error.details.get("policies", "").split(",") if name)
 
 
-_OWN_COMMAND = {"kube": "svc kubeconfig", "postgres": "svc db {}", "web": "svc open {}"}
-"""What a person types to use a resource of a kind, where that is not ssh or proxy-ssh."""
-
 _UNKNOWN, _LISTING = "unknown", "svc resources list"
 _NOT_NAMED, _ACCOUNT = "missing_parameter", "login_user"
 
@@ -183,7 +180,7 @@ def wrong_kind(resource: str, kind: str, found: str, refusal: SvcError) -> SvcEr
     """The refusal of a session of *kind*, for a resource that is of the kind *found*."""
     if found in ("", kind):
         return refusal
-    own = _OWN_COMMAND.get(found)
+    own = OWN_COMMANDS.get(found)
     instead = f"use `{own.format(resource)}`, or run this" if own else "run this"
     return SvcError(
         f"{resource}: is a {found} resource; {instead} with --kind {found}",
