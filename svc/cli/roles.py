@@ -169,7 +169,9 @@ class Running:
         if failure.check(CancelledError):
             return  # by the stop, which has its own status
         if failure.check(SvcError):
-            self.stopped_by(failure.value)
+            from svc.cli.next_commands import completed_refusal
+
+            self.stopped_by(completed_refusal(failure.value))
             return
         Logger(namespace="svc").failure("the role failed to start", failure)
         self._status = 1

@@ -147,7 +147,8 @@ class AdoptedTests(SynchronousTestCase):
         refused = run(self.child.words, self.gateway.directory)
         self.assertEqual(refused.status, 6, refused.stderr)
         self.assertNotIn("Traceback", refused.stderr)
-        self.assertIn("svc authority audit adopt", refused.stderr)
+        config = self.gateway.files.config(self.child.name)
+        self.assertIn(f"svc --config {config} authority audit adopt", refused.stderr)
 
     def adopted(self, *said: str) -> None:
         """What is lost is said, and with a reason the Authority goes on."""
