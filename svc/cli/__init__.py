@@ -95,6 +95,10 @@ class LazyGroup(Group):
             from svc.cli.next_commands import completed_refusal
 
             raise completed_refusal(refusal, ctx) from refusal.__cause__
+        except click.UsageError as wrong:
+            from svc.cli.next_commands import completed_usage
+
+            raise completed_usage(wrong, ctx) from wrong.__cause__
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

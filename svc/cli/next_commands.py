@@ -17,6 +17,7 @@ import click
 from attrs import evolve, frozen
 
 from svc.cli import Globals
+from svc.cli.groups import MissingCommand
 from svc.cli.lane import OPTIONS, LaneOptions, client_config
 from svc.client.own_options import own_options, with_options
 from svc.client.places import CLIENT_FILE
@@ -78,9 +79,19 @@ def completed_refusal(refusal: SvcError, context: click.Context | None = None) -
     A person who asked an Authority through a Proxy is told to sign in again with the same
     identity; in a hint, a command to sign in is for somebody else.
     """
-    here = _here(context or click.get_current_context(silent=True), is_refusal=True)
-    text = _lines(here, refusal.text)
+    text = _refused(refusal.text, context or click.get_current_context(silent=True))
     return refusal if text == refusal.text else refusal.with_(text=text)
+
+
+def completed_usage(wrong: click.UsageError, context: click.Context) -> click.UsageError:
+    """The same of a command line that is wrong; help that is shown with it stays as it is."""
+    if not isinstance(wrong, MissingCommand):
+        wrong.message = _refused(wrong.message, context)
+    return wrong
+
+
+def _refused(text: str, context: click.Context | None) -> str:
+    return _lines(_here(context, is_refusal=True), text)
 
 
 def _lines(here: _Here, text: str) -> str:

@@ -8,8 +8,9 @@ import click
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli import Globals, svc
+from svc.cli.groups import MissingCommand
 from svc.cli.lane import OPTIONS, LaneOptions
-from svc.cli.next_commands import DIRECTORY, completed, completed_refusal
+from svc.cli.next_commands import DIRECTORY, completed, completed_refusal, completed_usage
 from svc.errors import SvcError, Unavailable
 from tests.config.malformed import GOOD
 from tests.system.admin_commands import ON_THE_HOST, REMOTE
@@ -72,6 +73,15 @@ class AuthorityTests(SynchronousTestCase):
             "svc authority, svc-authority and `svc authority`",
         ):
             self.assertEqual(refused(text, here), text)
+
+    def test_wrong_usage(self) -> None:
+        """What is wrong with the command line is told in the same way; help is left as it is."""
+        here = context("authority", "all.toml")
+        wrong = completed_usage(click.UsageError("see `svc authority policy review`"), here)
+        self.assertEqual(wrong.message, "see `svc --config all.toml authority policy review`")
+        helped = MissingCommand(here)
+        before = helped.message
+        self.assertEqual(completed_usage(helped, here).message, before)
 
     def test_without_options(self) -> None:
         """Where none were typed, the command that is printed needs none either."""

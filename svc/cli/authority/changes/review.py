@@ -61,10 +61,13 @@ def review_policy(
     if html is not None:
         _write(html, page.html())
     print_result(as_json, {**_shown(answer, page), "replay_confirmed": confirmed}, page.text())
-    if answer.proposal.state == "open" and not answer.problem and not as_json:
-        words = f"{answer.proposal.id[:12]} --document {page.document_sha256.hex()}"
-        command = f"svc authority policy approve {words}"
-        hint([f"approve it with: {command}"])
+    one = answer.proposal
+    if one.state == "open" and not answer.problem and not as_json:
+        if one.approvals < one.needed:
+            words = f"{one.id[:12]} --document {page.document_sha256.hex()}"
+            hint([f"approve it with: svc authority policy approve {words}"])
+        else:
+            hint([f"put it in force with: svc authority policy activate {one.id[:12]}"])
 
 
 def reviewed(context: click.Context, proposal: str) -> pb.ReviewPolicyResponse:
