@@ -224,7 +224,7 @@ class CommandTests(SynchronousTestCase):
 class LaneTests(TestCase):
     """What no command of ours does: the lane is opened in this process, with other identities."""
 
-    timeout = 60
+    timeout = 240
 
     async def lane(
         self, address: str, identity: TransportIdentity, *, plaintext: bool = False
