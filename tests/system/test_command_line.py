@@ -133,10 +133,9 @@ class OperatorTests(SynchronousTestCase):
         """A group that is not there, or one more for who is there, is refused with advice."""
         typed = self.operator("persons", "add", "ivo", "--group", "opz")
         self.assertEqual((typed.status, typed.stdout), (1, ""))
-        self.assertIn(
-            "svc: group opz: does not exist; create it with `svc authority groups add opz`",
-            typed.stderr,
-        )
+        create = f"svc --config {shared().files.config(AUTHORITY)} authority groups add opz"
+        said = f"svc: group opz: does not exist; create it with `{create}`"
+        self.assertIn(said, typed.stderr)
         self.operator("groups", "add", "opz").checked()
         self.operator("persons", "add", "ivo", "--group", "opz").checked()
         wider = self.operator("persons", "add", "ivo", "--group", "ops")
