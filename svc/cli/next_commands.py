@@ -85,9 +85,11 @@ def completed_refusal(refusal: SvcError, context: click.Context | None = None) -
 
 def completed_usage(wrong: click.UsageError, context: click.Context) -> click.UsageError:
     """The same of a command line that is wrong; help that is shown with it stays as it is."""
-    if not isinstance(wrong, MissingCommand):
-        wrong.message = _refused(wrong.message, context)
-    return wrong
+    if isinstance(wrong, MissingCommand):
+        return wrong
+    said = wrong.format_message()
+    text = _refused(said, context)
+    return wrong if text == said else click.UsageError(text, wrong.ctx)
 
 
 def _refused(text: str, context: click.Context | None) -> str:
