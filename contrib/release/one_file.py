@@ -70,11 +70,7 @@ def write_one_file(path: Path, version: Version, wheels: Iterable[Path]) -> None
     Raises:
         ReleaseRefused: two wheels have the same file with other bytes.
     """
-    members: dict[str, bytes] = {}
-    for wheel in sorted(wheels, key=lambda one: one.name):
-        for name, data in _installed(wheel):
-            if members.setdefault(name, data) != data:
-                raise ReleaseRefused(f"{wheel.name}: brings {name}, which another wheel has too")
+    members = installed_files(wheels)
     digest = hashlib.sha256()
     for name, data in sorted(members.items()):
         digest.update(f"{hashlib.sha256(data).hexdigest()} {name}\n".encode())
@@ -94,6 +90,20 @@ def write_one_file(path: Path, version: Version, wheels: Iterable[Path]) -> None
                 info.external_attr = 0o644 << 16
                 archive.writestr(info, data)
     path.chmod(0o755)
+
+
+def installed_files(wheels: Iterable[Path]) -> dict[str, bytes]:
+    """The content of what these wheels install together, by where it lies in an environment.
+
+    Raises:
+        ReleaseRefused: two wheels have the same file with other bytes.
+    """
+    members: dict[str, bytes] = {}
+    for wheel in sorted(wheels, key=lambda one: one.name):
+        for name, data in _installed(wheel):
+            if members.setdefault(name, data) != data:
+                raise ReleaseRefused(f"{wheel.name}: brings {name}, which another wheel has too")
+    return members
 
 
 def _installed(wheel: Path) -> Iterator[tuple[str, bytes]]:
