@@ -59,5 +59,5 @@ class DocumentTests(SynchronousTestCase):
     def test_ci_installs_every_tool(self) -> None:
         """Every package that a test may name is installed by the continuous integration."""
         text = (ROOT / ".ci/run").read_text()
-        installed = set(re.findall(r"\b[a-z-]+:([a-z-]+)", text))
+        installed = set(re.findall(r"[\w/.-]+:([a-z][a-z0-9.-]+)", text))
         self.assertEqual(sorted(set(PACKAGES.values()) - installed), [])

@@ -228,9 +228,9 @@ def unpack(program: Path) -> None:
     before = set(cache.glob("svc/*"))
     run([str(program), "--version"], cache, seconds=300).checked()
     for made in set(cache.glob("svc/*")) - before:
-        (site,) = made.glob("lib/python*/site-packages")
-        words = ["-m", "compileall", "-q", str(site / "svc"), str(site / "twisted")]
-        run([str(made / "bin" / "python3"), *words], cache, seconds=600).checked()
+        for site in made.glob("lib/python*/site-packages"):  # the static file brings byte code
+            words = ["-m", "compileall", "-q", str(site / "svc"), str(site / "twisted")]
+            run([str(made / "bin" / "python3"), *words], cache, seconds=600).checked()
 
 
 def put_over(program: Path, place: Path) -> None:

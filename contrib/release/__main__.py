@@ -17,7 +17,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -40,6 +40,9 @@ from contrib.release.plan import (
     channel_named,
     planned,
 )
+from contrib.release.static.build import BEST, check_builder, write_static_file
+from contrib.release.static.build import TARGET as STATIC
+from contrib.release.static.packages import LOCK, Package, locked_packages, unpack_locked
 from svc import __version__
 from svc.errors import SvcError
 from svc.model.release import (
@@ -81,14 +84,15 @@ def _made(options: argparse.Namespace) -> dict[str, object]:
     version = parse_version(__version__)
     check_tag(options.tag, version)
     channel = channel_named(options.channel)
-    programs = (wheel_name(version), version.program(TARGET))
-    plan = planned(version, channel, programs, _published(), force=options.force)
+    plan = planned(version, channel, programs_of(version), _published(), force=options.force)
     key = None if options.key is None else read_key(options.key)
     if not options.dry_run and (key is None or options.out is None):
         raise ReleaseRefused(
             f"{version.tag}: each tag is published with its signature, on every channel; give "
             "--key and --out, or --dry-run"
         )
+    if options.out is not None:
+        check_builder()
     if not options.dry_run:
         check_committed(ROOT)
         for gate in plan.gates:
@@ -99,8 +103,11 @@ def _made(options: argparse.Namespace) -> dict[str, object]:
         with tempfile.TemporaryDirectory(prefix="svc-release-") as base:
             place = cloned(Path(base))
             locked = place / "requirements" / "runtime.txt"
-            build_programs(options.out, version, place, locked_wheels(locked, Path(base, "libs")))
-            write_release(options.out, plan, locked.read_text("utf-8"), key)
+            packages = locked_packages((place / LOCK).read_text("utf-8"))
+            unpack_locked(packages, Path(base, "debian"))
+            libraries = locked_wheels(locked, Path(base, "libraries"))
+            build_programs(options.out, version, place, libraries, Path(base, "debian"))
+            write_release(options.out, plan, locked.read_text("utf-8"), packages, key)
     return {**plan.form(), "signed": key is not None, "dry_run": options.dry_run, "notes": notes}
 
 
@@ -131,17 +138,27 @@ def check_committed(root: Path) -> None:
         )
 
 
+def programs_of(version: Version) -> tuple[str, ...]:
+    """The file names of what can be run or installed."""
+    return wheel_name(version), version.program(TARGET), version.program(STATIC)
+
+
 def write_release(
-    out: Path, plan: ReleasePlan, locked: str, key: EllipticCurvePrivateKey | None
+    out: Path,
+    plan: ReleasePlan,
+    locked: str,
+    packages: Iterable[Package],
+    key: EllipticCurvePrivateKey | None,
 ) -> None:
     """Write what belongs to the programs that are in *out*: bill, checksums, and signature.
 
     Args:
         locked: The text of ``requirements/runtime.txt``.
+        packages: Those of Debian in the static file.
         key: None: nothing is signed.
     """
     bill = plan.version.bill
-    (out / bill).write_bytes(bill_of(plan.version, locked, TARGET))
+    (out / bill).write_bytes(bill_of(plan.version, locked, packages, STATIC))
     sums = write_sums(out, [name for name in plan.artifacts if name not in (SUMS, SIGNATURE)])
     if key is not None:
         write_signature(out, sums, key)
@@ -168,21 +185,34 @@ def _pass(gate: str, version: Version) -> None:
             raise ReleaseRefused("the full gate (make lint test fault) did not pass")
     elif gate == REPRODUCIBLE:
         with tempfile.TemporaryDirectory(prefix="svc-release-") as base:
+            debian = Path(base, "debian")
+            unpack_locked(locked_packages((ROOT / LOCK).read_text("utf-8")), debian)
             locked = ROOT / "requirements" / "runtime.txt"
-            check_reproducible(version, locked_wheels(locked, Path(base)))
+            check_reproducible(version, locked_wheels(locked, Path(base, "libraries")), debian)
 
 
-def build_programs(out: Path, version: Version, root: Path, libraries: Sequence[Path]) -> None:
-    """Build the wheel of the checkout in *root*, and the executable with it, into *out*.
+def build_programs(
+    out: Path,
+    version: Version,
+    root: Path,
+    libraries: Sequence[Path],
+    debian: Path,
+    level: int = BEST,
+) -> None:
+    """Build the wheel of the checkout in *root*, and both executables with it, into *out*.
 
     Args:
         libraries: The wheel of each library.
+        debian: Where the packages of Debian are unpacked.
+        level: How small the static file gets, as in zlib.
 
     Raises:
         ReleaseRefused: a build failed.
     """
     wheel = build_wheel(out, version, root)
     write_one_file(out / version.program(TARGET), version, [*libraries, wheel])
+    static = out / version.program(STATIC)
+    write_static_file(static, version, [*libraries, wheel], debian, level)
 
 
 def cloned(base: Path) -> Path:
@@ -193,11 +223,15 @@ def cloned(base: Path) -> Path:
     return place
 
 
-def check_reproducible(version: Version, libraries: Sequence[Path]) -> None:
+def check_reproducible(
+    version: Version, libraries: Sequence[Path], debian: Path, level: int = BEST
+) -> None:
     """Build from two clones in two places, and compare the bytes.
 
     Args:
         libraries: The wheel of each library.
+        debian: Where the packages of Debian are unpacked.
+        level: How small the static file gets, as in zlib.
 
     Raises:
         ReleaseRefused: they differ.
@@ -205,8 +239,8 @@ def check_reproducible(version: Version, libraries: Sequence[Path]) -> None:
     with tempfile.TemporaryDirectory(prefix="svc-release-") as base:
         places = Path(base, "one"), Path(base, "another/place")
         for place in places:
-            build_programs(place / "out", version, cloned(place), libraries)
-        for name in (wheel_name(version), version.program(TARGET)):
+            build_programs(place / "out", version, cloned(place), libraries, debian, level)
+        for name in programs_of(version):
             one, other = (place / "out" / name for place in places)
             if not filecmp.cmp(one, other, shallow=False):
                 raise ReleaseRefused(

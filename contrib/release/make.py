@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -21,6 +22,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from contrib.release.plan import ReleaseRefused
+from contrib.release.static.packages import Package
 from svc.model.release import SIGNATURE, SUMS, TARGET, Version
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,14 +56,15 @@ def build_wheel(out: Path, version: Version, root: Path) -> Path:
     return path
 
 
-def bill_of(version: Version, locked: str, target: str) -> bytes:
-    """The bill of materials in CycloneDX 1.5: the same lock gives the same bytes.
+def bill_of(version: Version, locked: str, packages: Iterable[Package], target: str) -> bytes:
+    """The bill of materials in CycloneDX 1.5: the same locks give the same bytes.
 
     It has no time and no serial number, and its components are in order.
 
     Args:
         locked: The text of ``requirements/runtime.txt``.
-        target: What the executable runs on.
+        packages: Those of Debian in the static file.
+        target: What the static file runs on.
     """
     document = {
         "bomFormat": "CycloneDX",
@@ -76,21 +79,22 @@ def bill_of(version: Version, locked: str, target: str) -> bytes:
                 "properties": [{"name": TARGET, "value": target}],
             }
         },
-        "components": list(_components(locked)),
+        "components": sorted(_components(locked, packages), key=itemgetter("purl")),
     }
     return json.dumps(document, indent=2, sort_keys=True).encode() + b"\n"
 
 
-def _components(locked: str) -> Iterator[dict[str, str]]:
-    for name, number in sorted(set(_LOCKED.findall(locked))):
+def _components(locked: str, packages: Iterable[Package]) -> Iterator[dict[str, object]]:
+    for name, number in set(_LOCKED.findall(locked)):
         purl = f"pkg:pypi/{re.sub(r'[-_.]+', '-', name).lower()}@{number}"
-        yield {
-            "type": "library",
-            "bom-ref": purl,
-            "name": name,
-            "version": number,
-            "purl": purl,
-        }
+        yield _component(name, number, purl)
+    for one in packages:
+        hashes = [{"alg": "SHA-256", "content": one.digest}]
+        yield {**_component(one.name, one.version, one.purl), "hashes": hashes}
+
+
+def _component(name: str, version: str, purl: str) -> dict[str, object]:
+    return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
 
 
 def write_sums(directory: Path, names: Iterable[str]) -> bytes:

@@ -16,10 +16,17 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from twisted.trial.unittest import SynchronousTestCase
 
 from contrib import history, rollout_class
-from contrib.release.__main__ import check_committed, check_tag, main, write_release
-from contrib.release.make import ROOT, bill_of, read_key, wheel_name
-from contrib.release.one_file import TARGET
+from contrib.release.__main__ import (
+    check_committed,
+    check_tag,
+    main,
+    programs_of,
+    write_release,
+)
+from contrib.release.make import ROOT, bill_of, read_key
 from contrib.release.plan import ReleasePlan, ReleaseRefused, channel_named, planned
+from contrib.release.static.build import TARGET
+from contrib.release.static.packages import LOCK, Package, locked_packages
 from svc import __version__
 from svc.model.release import SIGNATURE, SUMS, Channel, VersionRefused, parse_tag, parse_version
 from svc.ops.preflight.artifacts import check_bill, check_signature, check_sums
@@ -30,6 +37,7 @@ from tests.support.tools import stock_tool
 
 PUBLISHED = [parse_tag("v0.9.0"), parse_tag("v0.11.0-rc.6"), parse_tag("v0.11.0-beta.2")]
 LOCKED = "b-two==2.0 \\\n    --hash=sha256:00\n    # via a\nA.one==1.0\n"
+PACKAGES = [Package("libc6", "1:2.36-9+deb12u1", "ab" * 32)]
 
 
 def plan(tag: str, channel: str = "") -> ReleasePlan:
@@ -158,18 +166,18 @@ class FilesTests(SynchronousTestCase):
         out = Path(os.path.abspath(self.mktemp()))
         out.mkdir()
         version = parse_version(__version__)
-        programs = (wheel_name(version), version.program(TARGET))
+        programs = programs_of(version)
         for program in programs:
             (out / program).write_bytes(b"program")
         made = planned(version, version.channel, programs, ())
         key, keys = ec.generate_private_key(ec.SECP256R1()), out.parent / f"{out.name}.pem"
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         keys.write_bytes(pem)
-        write_release(out, made, LOCKED, read_key(keys))
+        write_release(out, made, LOCKED, PACKAGES, read_key(keys))
         public = out.parent / f"{out.name}.pub"
         public.write_bytes(public_pem(key))
         bill = check_bill(out, check_sums(out, check_signature(out, public)))
-        self.assertEqual((bill.version, bill.target, bill.components), (version, TARGET, 2))
+        self.assertEqual((bill.version, bill.target, bill.components), (version, TARGET, 3))
         self.assertEqual(sorted(made.artifacts), sorted(os.listdir(out)))
         words = [stock_tool("sha256sum", "coreutils"), "-c", "--strict", SUMS]
         self.assertEqual(subprocess.run(words, cwd=out, capture_output=True).returncode, 0)
@@ -178,9 +186,9 @@ class FilesTests(SynchronousTestCase):
     def test_bill(self) -> None:
         """The bill is CycloneDX 1.5, in order, without time or chance, from the lock."""
         version = parse_version("0.11.0-rc.7")
-        made = bill_of(version, LOCKED, TARGET)
+        made = bill_of(version, LOCKED, PACKAGES, TARGET)
         told = json.loads(made)
-        self.assertEqual(made, bill_of(version, LOCKED, TARGET))
+        self.assertEqual(made, bill_of(version, LOCKED, PACKAGES, TARGET))
         self.assertEqual((told["bomFormat"], told["specVersion"]), ("CycloneDX", "1.5"))
         self.assertNotIn("serialNumber", told)
         self.assertNotIn("timestamp", told["metadata"])
@@ -188,11 +196,21 @@ class FilesTests(SynchronousTestCase):
         self.assertEqual((component["name"], component["version"]), ("svc", "0.11.0-rc.7"))
         self.assertEqual(
             [one["purl"] for one in told["components"]],
-            ["pkg:pypi/a-one@1.0", "pkg:pypi/b-two@2.0"],
+            [
+                "pkg:deb/debian/libc6@1%3A2.36-9%2Bdeb12u1?arch=amd64&distro=bookworm",
+                "pkg:pypi/a-one@1.0",
+                "pkg:pypi/b-two@2.0",
+            ],
+        )
+        self.assertEqual(
+            told["components"][0]["hashes"], [{"alg": "SHA-256", "content": "ab" * 32}]
         )
         locked = (ROOT / "requirements" / "runtime.txt").read_text("utf-8")
-        count = len(json.loads(bill_of(version, locked, TARGET))["components"])
-        self.assertEqual(count, locked.count("=="))
+        packages = locked_packages((ROOT / LOCK).read_text("utf-8"))
+        count = len(json.loads(bill_of(version, locked, packages, TARGET))["components"])
+        self.assertEqual(count, locked.count("==") + len(packages))
+        names = {one.name for one in packages}
+        self.assertTrue({"libc6", "libpython3.11-stdlib", "musl-dev"} <= names, names)
 
 
 class ClassTests(SynchronousTestCase):

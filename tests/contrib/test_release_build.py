@@ -8,7 +8,7 @@ from contrib.release.__main__ import check_reproducible
 from svc import __version__
 from svc.model.release import parse_version
 from tests.support.proof import proves
-from tests.support.wheels import library_wheels
+from tests.support.wheels import debian_packages, library_wheels
 
 RUN_BY = "make fault"
 
@@ -18,5 +18,6 @@ class BuildTests(SynchronousTestCase):
 
     @proves("U-REL-18")
     def test_twice(self) -> None:
-        """Two clones in two places give the same bytes."""
-        check_reproducible(parse_version(__version__), library_wheels())
+        """Two clones in two places give the same bytes, of both executables."""
+        debian = debian_packages()
+        check_reproducible(parse_version(__version__), library_wheels(), debian, level=1)

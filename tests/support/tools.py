@@ -15,6 +15,18 @@ from unittest import SkipTest
 
 from svc.testing.gateway.postgres import find_programs
 
+#: What the static file of a release is made and looked at with, and of.
+STATIC: Mapping[str, str] = {
+    "gcc": "gcc",
+    "readelf": "binutils",
+    "ldd": "libc-bin",
+    "dpkg-query": "dpkg",
+    "/usr/lib/python3.11/asyncio/__init__.py": "libpython3.11-stdlib",
+    "/usr/lib/x86_64-linux-musl/libc.a": "musl-dev",
+    "/usr/include/sha2.h": "libmd-dev",
+    "/usr/include/zlib.h": "zlib1g-dev",
+}
+
 #: Every stock tool a test may ask for, and the Debian package that brings it: a command, or the
 #: absolute path of a file.
 PACKAGES: Mapping[str, str] = {
@@ -46,6 +58,7 @@ PACKAGES: Mapping[str, str] = {
     "chromium": "chromium",
     "systemctl": "systemd",
     "systemd-analyze": "systemd",
+    **STATIC,
 }
 
 #: Daemons live where an ordinary user's PATH does not look.

@@ -15,9 +15,15 @@ from importlib.metadata import Distribution, distribution
 from importlib.util import cache_from_source
 from pathlib import Path
 from tempfile import mkdtemp
+from unittest import SkipTest
 from zipfile import ZipFile
 
 from attrs import frozen
+
+from contrib.release.plan import ReleaseRefused
+from contrib.release.static.build import check_builder
+from contrib.release.static.packages import copy_installed
+from tests.support.tools import STATIC, missing, stock_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 _SKIPPED = shutil.ignore_patterns("__pycache__", "dropin.cache", "build", "*.egg-info")
@@ -148,6 +154,28 @@ def library_wheels() -> tuple[Path, ...]:
         _packed(distribution(name), place)
         for name in re.findall(r"^([A-Za-z0-9._-]+)==", locked, re.M)
     )
+
+
+@cache
+def debian_packages() -> Path:
+    """The files of the Debian packages of the static file, from what is installed here.
+
+    Raises:
+        SkipTest: it cannot be made here.
+        AssertionError: likewise, if tools are required (:mod:`tests.support.tools`).
+    """
+    try:
+        check_builder()
+    except ReleaseRefused as refused:
+        raise SkipTest(refused.text) from None
+    for name in STATIC:
+        stock_tool(name)
+    made = folder() / "debian"
+    try:
+        copy_installed(made)
+    except ReleaseRefused as refused:
+        missing(refused.text)
+    return made
 
 
 def _packed(library: Distribution, to: Path) -> Path:

@@ -15,9 +15,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from contrib.rehearsal.stand import Stand
 from contrib.rehearsal.steps import Rehearsal
-from contrib.release.__main__ import build_programs, write_release
-from contrib.release.make import wheel_name
-from contrib.release.one_file import TARGET
+from contrib.release.__main__ import write_release
+from contrib.release.make import build_wheel
+from contrib.release.one_file import TARGET, write_one_file
 from contrib.release.plan import planned
 from svc import __version__
 from svc.model.release import Version, parse_version
@@ -61,11 +61,13 @@ def next_release() -> tuple[Path, Path]:
     (migrations / f"m{newest + 1:04d}_rehearsed.sql").write_text(MIGRATION, "ascii")
     out = folder() / "release"
     out.mkdir()
-    build_programs(out, version, source, library_wheels())
+    # Of the executables only the one that is rehearsed: not every machine can make the static file.
+    wheel, program = build_wheel(out, version, source), out / version.program(TARGET)
+    write_one_file(program, version, [*library_wheels(), wheel])
     key = ec.generate_private_key(ec.SECP256R1())
-    plan = planned(version, version.channel, (wheel_name(version), version.program(TARGET)), ())
+    plan = planned(version, version.channel, (wheel.name, program.name), ())
     locked = (ROOT / "requirements" / "runtime.txt").read_text("utf-8")
-    write_release(out, plan, locked, key)
+    write_release(out, plan, locked, (), key)
     public = folder() / "release.pub"
     public.write_bytes(public_pem(key))
     return out, public

@@ -17,10 +17,11 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from contrib.release import one_file
 from contrib.release.launcher import ABOUT
 from contrib.release.one_file import installed_files
 from contrib.release.plan import ReleaseRefused
-from contrib.release.static.tree import lay_tree
+from contrib.release.static.tree import PYTHON, lay_tree
 from svc.model.release import Version
 
 TARGET = "x86_64-unknown-linux-musl"
@@ -29,6 +30,7 @@ BEST = 9
 """Of zlib: the smallest file."""
 
 _LAUNCHER = Path(__file__).with_name("launcher.c")
+MANIFEST = "MANIFEST"
 _MAGIC = b"svc-one\n"
 _TRAILER = struct.Struct("<8sQQ32s72s")
 """Of launcher.c: magic, size of the archive, room on a disk, SHA-256, name of the directory."""
@@ -82,16 +84,37 @@ def write_static_file(
         (root / ABOUT).write_text(f'{{"target": "{TARGET}"}}\n')
         shutil.copy(launcher, root / "bin" / "python3")
         compile_sources(root)
-        members = sorted(root.rglob("*"))
-        (root / "MANIFEST").write_text(_manifest(root, members))
-        members.append(root / "MANIFEST")
-        archive = _run_inside(root, _COMPRESS, str(level), given=_tar(root, members))
-        digest = hashlib.sha256(archive)
-        name = f"{version}-{digest.hexdigest()[:_DIGEST_DIGITS]}"
-        room = sum(_HEAD + -(-one.lstat().st_size // _BLOCK) * _BLOCK for one in members)
-        end = _TRAILER.pack(_MAGIC, len(archive), room, digest.digest(), name.encode())
-        path.write_bytes(launcher.read_bytes() + archive + end)
+        tar = tar_of(root)
+        archive = _run_inside(root, _COMPRESS, str(level), given=tar)
+        path.write_bytes(joined(launcher.read_bytes(), archive, tar, version))
         path.chmod(0o755)
+
+
+def joined(launcher: bytes, archive: bytes, tar: bytes, version: Version) -> bytes:
+    """The executable: launcher, archive, and the trailer by which the one finds the other.
+
+    Args:
+        archive: *tar*, compressed by gzip.
+    """
+    digest = hashlib.sha256(archive)
+    name = f"{version}-{digest.hexdigest()[:_DIGEST_DIGITS]}"
+    with tarfile.open(fileobj=io.BytesIO(tar)) as members:
+        room = sum(_HEAD + -(-one.size // _BLOCK) * _BLOCK for one in members)
+    end = _TRAILER.pack(_MAGIC, len(archive), room, digest.digest(), name.encode())
+    return launcher + archive + end
+
+
+def check_builder() -> None:
+    """Refuse a Python or a processor for which the wheels are not those of the static file.
+
+    Raises:
+        ReleaseRefused: it is another one.
+    """
+    if (one_file.PYTHON, one_file.MACHINE) != (PYTHON, "x86_64"):
+        raise ReleaseRefused(
+            f"a release is made with Python {PYTHON} on x86_64, and this is Python "
+            f"{one_file.PYTHON} on {one_file.MACHINE}: its static file holds that Python"
+        )
 
 
 def link_launcher(path: Path, debian: Path) -> None:
@@ -134,28 +157,32 @@ def _run_inside(root: Path, program: str, *words: str, given: bytes) -> bytes:
     return _run([*loader, *python], given=given, cwd=root)
 
 
-def _manifest(root: Path, members: Sequence[Path]) -> str:
-    """The size and name of each file, and a last line."""
-    files = [one for one in members if one.is_file()]
-    lines = [f"{one.stat().st_size} {one.relative_to(root).as_posix()}\n" for one in files]
-    return "".join([*lines, "end\n"])
-
-
-def _tar(root: Path, members: Sequence[Path]) -> bytes:
-    """The tree as a tar, without owners and times."""
+def tar_of(root: Path) -> bytes:
+    """The tree as a tar, without owners and times; its last member lists each file and its size."""
+    members = [one.relative_to(root).as_posix() for one in sorted(root.rglob("*"))]
+    sizes = [f"{(root / one).stat().st_size} {one}\n" for one in members if (root / one).is_file()]
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for one in members:
-            info = tarfile.TarInfo(one.relative_to(root).as_posix())
-            info.mtime = _TIME
-            if one.is_dir():
-                info.type, info.mode = tarfile.DIRTYPE, 0o700
-                tar.addfile(info)
-                continue
-            data = one.read_bytes()
-            info.size, info.mode = len(data), 0o700 if one.stat().st_mode & 0o100 else 0o600
-            tar.addfile(info, io.BytesIO(data))
+            if (root / one).is_dir():
+                _add(tar, one, None)
+            else:
+                is_program = bool((root / one).stat().st_mode & 0o100)
+                _add(tar, one, (root / one).read_bytes(), 0o700 if is_program else 0o600)
+        _add(tar, MANIFEST, "".join([*sizes, "end\n"]).encode())
     return made.getvalue()
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes | None, mode: int = 0o600) -> None:
+    """Add a file, or with None for its *data* a directory."""
+    info = tarfile.TarInfo(name)
+    info.mtime = _TIME
+    if data is None:
+        info.type, info.mode = tarfile.DIRTYPE, 0o700
+        tar.addfile(info)
+    else:
+        info.size, info.mode = len(data), mode
+        tar.addfile(info, io.BytesIO(data))
 
 
 def _run(words: Sequence[str], given: bytes = b"", cwd: Path | None = None) -> bytes:

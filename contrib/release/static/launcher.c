@@ -145,18 +145,26 @@ static int is_usable(const char *wanted, char *place) {
     return 1;
 }
 
+static int is_directory(const char *path) {
+    struct stat found;
+    return !stat(path, &found) && S_ISDIR(found.st_mode);
+}
+
 /* Where it may be unpacked, best first: the unit's cache, the caller's, a temporary one. */
 static int candidates(char list[MOST_PLACES][PATH_MAX]) {
     int count = 0;
-    struct stat found;
     const char *value;
     if ((value = getenv("CACHE_DIRECTORY")) && *value == '/')
         path_into(list[count++], "%.*s/svc", (int)strcspn(value, ":"), value);
     if ((value = getenv("XDG_CACHE_HOME")) && *value == '/') path_into(list[count++], "%s/svc", value);
-    if ((value = getenv("HOME")) && *value == '/' && !stat(value, &found) && S_ISDIR(found.st_mode))
+    if ((value = getenv("HOME")) && *value == '/' && is_directory(value))
         path_into(list[count++], "%s/.cache/svc", value);
-    path_into(list[count++], "/var/tmp/svc-%u", (unsigned)geteuid());
-    path_into(list[count++], "/tmp/svc-%u", (unsigned)geteuid());
+    const char *const temporary[] = {"/var/tmp", "/tmp"};
+    for (size_t each = 0; each < sizeof temporary / sizeof *temporary; each++)
+        if (is_directory(temporary[each]))
+            path_into(list[count++], "%s/svc-%u", temporary[each], (unsigned)geteuid());
+        else
+            note("  %s: is not a directory\n", temporary[each]);
     return count;
 }
 

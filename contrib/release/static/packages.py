@@ -14,7 +14,8 @@ from attrs import frozen
 
 from contrib.release.plan import ReleaseRefused
 
-LOCK = Path(__file__).with_name("packages.lock")
+LOCK = Path("contrib/release/static/packages.lock")
+"""Below the root of a checkout."""
 
 UNPACKED = (
     "libbz2-1.0",
@@ -60,7 +61,7 @@ class Package:
         return f"pkg:deb/debian/{self.name}@{version}?arch=amd64&distro={_SUITE}"
 
 
-def locked(text: str) -> tuple[Package, ...]:
+def locked_packages(text: str) -> tuple[Package, ...]:
     """The packages of a lock.
 
     Raises:
