@@ -18,7 +18,7 @@ _HOMES = ("/home", "/root", "/run/user")
 _TEMPORARY = ("/tmp", "/var/tmp")
 
 ONE_FILE = "svc-one-file.json"
-"""Lies in the environment into which the one file unpacks itself (``contrib/release``)."""
+"""Lies where an executable of a release unpacked itself (``contrib/release``)."""
 
 
 @frozen
@@ -56,7 +56,10 @@ def this_program() -> Program:
     interpreter, library = os.path.abspath(sys.executable), os.path.abspath(os.__file__)
     if os.path.isfile(os.path.join(sys.prefix, ONE_FILE)):
         file = os.path.abspath(sys.argv[0])
-        return Program((file,), (file, os.path.realpath(interpreter), library), unpacks=True)
+        used = (os.path.realpath(interpreter), library)
+        # The static file brings its own Python, which the account of the unit unpacks as well.
+        beside = (part for part in used if not lies_in(part, (sys.prefix,)))
+        return Program((file,), (file, *beside), unpacks=True)
     script = os.path.join(os.path.dirname(interpreter), "svc")
     words = (script,) if os.access(script, os.X_OK) else (interpreter, "-P", "-m", "svc")
     package = os.path.abspath(svc.__file__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import sys
 from pathlib import Path
 
 from attrs import evolve
@@ -14,6 +15,7 @@ from svc.setup.units.install import install
 from svc.setup.units.machine import ServiceRefused
 from svc.setup.units.planning import WantedUnit, installed_account, plan_unit, state_directory
 from svc.setup.units.program import (
+    ONE_FILE,
     Program,
     UnfitPlaces,
     check_program,
@@ -41,6 +43,28 @@ class ProgramTests(UnitCase):
                     self.assertEqual(refusal.reason, "program_place")
                     self.assertIn(place, refusal.text)
         check_program(Program(("/opt/svc/bin/svc",), ("/opt/svc/bin/svc",)), "authority", found)
+
+    def test_executables_of_a_release(self) -> None:
+        """Of one that unpacked itself in a home the file counts, and the Python that it needs."""
+        made = self.root / "home/u/.cache/svc/made"
+        (made / "bin").mkdir(parents=True)
+        (made / ONE_FILE).touch()
+        self.patch(sys, "argv", ["/usr/local/bin/svc"])
+        self.patch(sys, "prefix", str(made))
+        python = os.path.realpath(sys.executable)
+        (made / "bin/python3").symlink_to(python)
+        self.patch(sys, "executable", str(made / "bin/python3"))
+        for library, parts in (
+            ("/usr/lib/os.py", (python, "/usr/lib/os.py")),
+            (f"{made}/os.py", ()),
+        ):
+            self.patch(os, "__file__", library)
+            program = this_program()
+            self.assertEqual(program.words, ("/usr/local/bin/svc",))
+            self.assertEqual(program.parts, ("/usr/local/bin/svc", *parts))
+            self.assertTrue(program.unpacks)
+            (made / "bin/python3").unlink()
+            (made / "bin/python3").touch()  # that of the static file lies there itself
 
     @proves("X-58")
     def test_client_at_home(self) -> None:
