@@ -160,7 +160,7 @@ class ToolTests(SynchronousTestCase):
 class FilesTests(SynchronousTestCase):
     """What is written, as operators read it."""
 
-    @proves("U-REL-11", "U-REL-12", "U-REL-13", "X-26")
+    @proves("U-REL-10", "U-REL-11", "U-REL-12", "U-REL-13", "X-26")
     def test_read_by_the_preflight(self) -> None:
         """Bill, checksums and signature are those that the preflight and stock tools accept."""
         out = Path(os.path.abspath(self.mktemp()))
@@ -179,6 +179,7 @@ class FilesTests(SynchronousTestCase):
         bill = check_bill(out, check_sums(out, check_signature(out, public)))
         self.assertEqual((bill.version, bill.target, bill.components), (version, TARGET, 3))
         self.assertEqual(sorted(made.artifacts), sorted(os.listdir(out)))
+        self.assertIn(f"  svc-v{version}-x86_64-unknown-linux-musl\n", (out / SUMS).read_text())
         words = [stock_tool("sha256sum", "coreutils"), "-c", "--strict", SUMS]
         self.assertEqual(subprocess.run(words, cwd=out, capture_output=True).returncode, 0)
 

@@ -131,7 +131,8 @@ def link_launcher(path: Path, debian: Path) -> None:
         shutil.copy(debian / "usr/include" / name, headers)
     searched = (debian / "usr/include/x86_64-linux-musl", headers, given.parent / "include")
     words = ["gcc", "-std=gnu11", "-Os", "-s", "-static", "-no-pie", "-fno-pie", "-nostdinc"]
-    words += ["-nostdlib", "-Wall", "-Wextra", "-Werror", "-Wl,--build-id=none"]
+    words += ["-nostdlib", "-Wall", "-Wextra", "-Werror", "-Wl,--build-id=none,-z,noexecstack"]
+    words += ["-fstack-protector-strong"]
     words += [word for place in searched for word in ("-isystem", str(place))]
     words += [str(musl / "crt1.o"), str(musl / "crti.o"), "-xc", "-", "-xnone"]
     words += [str(debian / f"usr/lib/x86_64-linux-gnu/lib{name}.a") for name in ("z", "md")]

@@ -173,23 +173,24 @@ static int candidates(char list[MOST_PLACES][PATH_MAX]) {
 /* Whether every file is there with its size.  All were on the disk before they got their name, so only
  * who removes or changes them is left: the machine, in /tmp. */
 static int is_whole(const char *made) {
-    char path[PATH_MAX];
     struct stat status;
-    int whole = 0, file = open(path_into(path, "%s/MANIFEST", made), O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 0;
     char *text = NULL;
-    if (!fstat(file, &status) && status.st_size <= MOST_MANIFEST && (text = calloc(1, status.st_size + 1))
+    int whole = 0, directory = open(made, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) return 0;
+    int file = openat(directory, "MANIFEST", O_RDONLY | O_CLOEXEC);
+    if (file >= 0 && !fstat(file, &status) && status.st_size <= MOST_MANIFEST && (text = calloc(1, status.st_size + 1))
         && read(file, text, status.st_size) == status.st_size) {
         for (char *line = text, *after, *name; (after = strchr(line, '\n')); line = after + 1) {
             *after = 0;
             if ((whole = !strcmp(line, "end"))) break;
             long long size = strtoll(line, &name, 10);
-            if (*name != ' ' || lstat(path_into(path, "%s/%s", made, name + 1), &status)) break;
+            if (*name != ' ' || fstatat(directory, name + 1, &status, AT_SYMLINK_NOFOLLOW)) break;
             if (!S_ISREG(status.st_mode) || status.st_size != size) break;
         }
     }
     free(text);
-    close(file);
+    if (file >= 0) close(file);
+    close(directory);
     return whole;
 }
 
