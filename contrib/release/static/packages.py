@@ -18,6 +18,8 @@ LOCK = Path("contrib/release/static/packages.lock")
 """Below the root of a checkout."""
 
 UNPACKED = (
+    "base-files",
+    "gcc-12-base",
     "libbz2-1.0",
     "libc6",
     "libexpat1",
@@ -33,7 +35,7 @@ UNPACKED = (
     "python3.11-minimal",
     "zlib1g",
 )
-"""What lies in the archive: CPython, the C library, and what CPython's modules need."""
+"""What lies in the archive: CPython, the C library, what CPython needs, and the terms of all."""
 
 LINKED = ("libmd-dev", "musl-dev", "zlib1g-dev")
 """What the launcher is linked with."""

@@ -8,7 +8,7 @@
 ``lib/python3.11``    the standard library, and every package beside it: no ``site`` is needed,
                       which on Debian would look into directories of the machine
 ``start.py``          what the launcher runs
-``share/doc``         the terms of each Debian package
+``share/doc``         the terms of each Debian package, and the licenses that they name
 ===================== =============================================================================
 """
 
@@ -34,6 +34,7 @@ sys.exit(main())
 """Its first argument is the file that was called: svc sees it as its own name."""
 
 _LIBRARY = f"usr/lib/python{PYTHON}"
+_LICENSES = "usr/share/common-licenses"
 _PLACES = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
 _FOR_ITSELF = ("libgcc_s.so.1",)
 """glibc loads it by its name when a thread is cancelled."""
@@ -81,6 +82,8 @@ def lay_tree(root: Path, debian: Path, files: Mapping[str, bytes]) -> None:
     for path in sorted((debian / "usr/share/doc").glob("*/copyright")):
         if path.is_file():  # a link to that of another package is followed
             _put(root / "share/doc" / path.parent.name / path.name, path.read_bytes())
+    for path in sorted((debian / _LICENSES).iterdir()):
+        _put(root / "share/doc" / path.name, path.read_bytes())
 
 
 def lay_libraries(root: Path, debian: Path) -> None:
