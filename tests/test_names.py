@@ -18,7 +18,6 @@ from tests.support.sources import nodes
 
 FOREIGN = {
     "RUST_LOG",
-    "RUNTIME_DIRECTORY",
     "STATE_DIRECTORY",
     "KUBERNETES_SERVICE_HOST",
     "SUDO_UID",
@@ -27,7 +26,6 @@ FOREIGN = {
 }
 """Variables that the documents, the service manager, an orchestrator and a desktop name."""
 NO_VARIABLES = {
-    "AF_UNIX",
     "CAP_NET_BIND_SERVICE",
     "CHAIN_DOMAIN",
     "FIRST_SEQ",
@@ -39,7 +37,7 @@ NO_VARIABLES = {
     "OBJECT_TABCONSTRAINT",
     "OBJECT_TRIGGER",
 }
-"""Names in ``__all__``, a flag of HTTP/2, a family and an option of sockets, a capability, words of
+"""Names in ``__all__``, a flag of HTTP/2, an option of sockets, a capability, words of
 PostgreSQL: read from no environment."""
 
 

@@ -117,7 +117,6 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "signed_out": "whether the sign-in of this machine has ended",
         "directory": "path of a directory",
         "account": "the account that runs a service",
-        "client_net": "the unit of svc-client-net that came with a client's; null: none did",
         "root_key": "path of the root's private key",
         # requests for access
         "asked_reason": "why a person asks for access",

@@ -45,7 +45,6 @@ _COMMANDS = {
     "request": "svc.cli.access:request",
     "requests": "svc.cli.access:requests",
     "contexts": "svc.cli.contexts:contexts",
-    "client-net": "svc.cli.client_net:client_net",
     "service": "svc.cli.services:service",
     "reload": "svc.cli.reload:reload",
     "setup": "svc.cli.setup_plan:setup",

@@ -12,12 +12,10 @@ from twisted.logger import Logger
 
 from svc.client.heads import KnownHead
 from svc.client.link import ProxyLink
-from svc.client.low_ports.helped import LowPorts
 from svc.client.own_certificate import EndWarnings, identity_watch
 from svc.client.own_options import options_elsewhere
 from svc.client.places import CONTROL_SOCKET, file_mark
 from svc.client.resident.control import ControlFactory
-from svc.client.resident.given import GivenAddresses
 from svc.client.resident.handed import HandedSessions
 from svc.client.resident.local import SocketDirectory, TcpGuard, TcpPorts, UnixGuard
 from svc.client.resident.peer_uid import AVAILABLE, listener_uid, peer_uid
@@ -204,25 +202,19 @@ def _resident(
     tasks: BackgroundTasks,
 ) -> Resident:
     reactor, settings, uid = side.runtime.reactor, side.settings, sockets.uid
-    low_ports = _low_ports(reactor, settings)
     return Resident(
         place=Place(
             cluster=side.identity.principal.cluster,
             uid=uid,
             state=side.state,
+            offset=settings.client.native_port_offset,
             tcp=AVAILABLE or settings.client.unprotected_loopback,
             config=settings.path,
         ),
         kinds=side.kinds.by_name,
         dialer=side.dialer(link.channel, tasks),
-        given=GivenAddresses(
-            cluster=side.identity.principal.cluster,
-            uid=uid,
-            offset=settings.client.native_port_offset,
-            low_network=low_ports.network,
-        ),
         tcp_ports=TcpPorts(
-            low_ports.endpoint,
+            lambda address, port: TCP4ServerEndpoint(reactor, port, interface=address),
             listener_uid if AVAILABLE else lambda address, port: None,
             uid,
         ),
@@ -232,14 +224,6 @@ def _resident(
         refusals=refusals,
         tasks=tasks,
         moved=link.moved,
-    )
-
-
-def _low_ports(reactor: Any, settings: RoleSettings) -> LowPorts:
-    return LowPorts(
-        reactor=reactor,
-        path=settings.client.low_ports_socket,
-        direct=lambda address, port: TCP4ServerEndpoint(reactor, port, interface=address),
     )
 
 

@@ -16,7 +16,6 @@ from svc.config import forms as f
 from svc.config.principals import principals
 from svc.config.public_name import PUBLIC_NAME
 from svc.model.cluster.account import PASSWORD_MIN
-from svc.model.session.local_ports import CLIENT_NET_SOCKET
 
 ROLES = ("authority", "proxy", "connector", "all", "client")
 NODES = ("authority", "proxy", "connector", "all")
@@ -476,15 +475,8 @@ def _client() -> tuple[Key, ...]:
             "client.native_port_offset",
             f.whole(0, 60000),
             "Added to a kind's native port to make the local one; 0: it is the native port, of "
-            "which one below 1024 needs the helper `svc-client-net`.",
+            "which one below 1024 needs a privilege.",
             default=10000,
-            roles=("client",),
-        ),
-        Key(
-            "client.low_ports_socket",
-            f.PATH,
-            "The socket of `svc-client-net`, which binds ports below 1024 for `svc up`.",
-            default=CLIENT_NET_SOCKET,
             roles=("client",),
         ),
         Key(

@@ -190,7 +190,6 @@ class ClientSettings:
     """``[client]``."""
 
     native_port_offset: int
-    low_ports_socket: str
     unprotected_loopback: bool
     direct_lane_after: int
 

@@ -35,7 +35,6 @@ CARRIED = {
     "svc kubeconfig": "its stdout is a kubeconfig",
     "svc proxy-ssh": "its stdout is the session's",
     "svc authority recordings play": "it prints what was recorded",
-    "svc client-net": "a service of its own",
     "svc service show": "its stdout is a unit",
 }
 """Commands that end with no result."""

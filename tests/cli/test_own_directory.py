@@ -19,7 +19,6 @@ _NOT_PERSONS = (
     "all",
     "init",
     "demo",
-    "client-net",
     "service",
     "reload",
     "setup",

@@ -123,7 +123,7 @@ class UsageTests(SynchronousTestCase):
             outcome.stderr,
             "svc: no command 'gateway'; roles are authority, proxy, connector, all; "
             "commands: init, demo, doctor, join, login, logout, up, status, resources, open, db, "
-            "kubeconfig, proxy-ssh, why, request, requests, contexts, client-net, service, reload, "
+            "kubeconfig, proxy-ssh, why, request, requests, contexts, service, reload, "
             "setup, upgrade\n",
         )
 

@@ -46,8 +46,6 @@ PACKAGES: Mapping[str, str] = {
     "openssl": "openssl",
     "kubectl": "kubernetes-client",
     "script": "bsdutils",
-    "setpriv": "util-linux",
-    "unshare": "util-linux",
     "make": "make",
     "node": "nodejs",
     "npm": "npm",

@@ -27,12 +27,12 @@ def need_root() -> None:
         raise SkipTest("only root can run a process as another user")
 
 
-def as_stranger(act: Callable[[], Any], uid: int = UID) -> Any:
-    """What *act* returns, as JSON can hold it, in a child of this uid."""
+def as_stranger(act: Callable[[], Any]) -> Any:
+    """What *act* returns, as JSON can hold it, in a child of uid :data:`UID`."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _become(act, writing, uid)
+        _become(act, writing)
     os.close(writing)
     with open(reading, "rb") as told:
         data = told.read()
@@ -40,13 +40,13 @@ def as_stranger(act: Callable[[], Any], uid: int = UID) -> Any:
     return json.loads(data)
 
 
-def _become(act: Callable[[], Any], writing: int, uid: int) -> None:
+def _become(act: Callable[[], Any], writing: int) -> None:
     """The child's whole life."""
     told: Any = "the child failed"
     try:
         os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
+        os.setresgid(UID, UID, UID)
+        os.setresuid(UID, UID, UID)
         told = act()
     except BaseException as error:  # told to the parent, whatever it is
         told = repr(error)

@@ -2,8 +2,7 @@
 
 Each resource has its own loopback address, so that native ports never meet;
 the port is the native one plus the offset.  Both are the same after every
-start, so that host keys and bookmarks stay good.  A resource on a port below
-1024 may need an address out of the network that the helper keeps for its user.
+start, so that host keys and bookmarks stay good.
 """
 
 from __future__ import annotations
@@ -11,22 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network
-from itertools import chain
 
-from svc.model.session.local_ports import LOOPBACK, LOWEST_FREE
+NETWORK = IPv4Network("127.64.0.0/10")
+"""The loopback addresses that are ours to hand out (G-OPEN-63)."""
 
 _HIGHEST_PORT = 65535
+_LOWEST_FREE = 1024
 _CHOSEN_FIRST, _CHOSEN_COUNT = 20_000, 10_000
-_HASHED = 100
-"""Addresses of a resource's own; after them come all of its network, in their order."""
 
 
 def addresses(
-    cluster: str,
-    uid: int,
-    resources: Iterable[str],
-    kept: Mapping[str, str] | None = None,
-    within: Mapping[str, IPv4Network] | None = None,
+    cluster: str, uid: int, resources: Iterable[str], kept: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """An address for each resource, no two alike.
 
@@ -34,23 +28,13 @@ def addresses(
         uid: Whose resident this is: two users of one machine do not meet.
         resources: Ids; their order does not matter.
         kept: Addresses given before, which stay where they are.
-        within: Networks that some resources need an address of; one that is full gives none.
     """
-    networks = within or {}
-    all_wanted = set(resources)
-    given = {
-        name: where
-        for name, where in (kept or {}).items()
-        if name in all_wanted and (name not in networks or IPv4Address(where) in networks[name])
-    }
+    wanted = sorted(set(resources))
+    given = {name: where for name, where in (kept or {}).items() if name in wanted}
     taken = set(given.values())
-    for name in sorted(all_wanted):
+    for name in wanted:
         if name not in given:
-            tried = chain(
-                _tries(cluster, uid, name, networks.get(name, LOOPBACK)),
-                _tries(cluster, uid, name, LOOPBACK),
-            )
-            given[name] = next(each for each in tried if each not in taken)
+            given[name] = next(each for each in _tries(cluster, uid, name) if each not in taken)
             taken.add(given[name])
     return given
 
@@ -66,10 +50,10 @@ def ports(cluster: str, resource: str, native: int | None, offset: int) -> Itera
     else:
         first = native + offset
     if first > _HIGHEST_PORT:
-        span = _HIGHEST_PORT + 1 - LOWEST_FREE
-        first = LOWEST_FREE + first % span
+        span = _HIGHEST_PORT + 1 - _LOWEST_FREE
+        first = _LOWEST_FREE + first % span
     yield from range(first, _HIGHEST_PORT + 1)
-    yield from range(min(LOWEST_FREE, first), first)
+    yield from range(min(_LOWEST_FREE, first), first)
 
 
 def is_ours(address: str) -> bool:
@@ -78,19 +62,18 @@ def is_ours(address: str) -> bool:
         parsed = IPv4Address(address)
     except ValueError:
         return False
-    return parsed in LOOPBACK and int(parsed) & 0xFF not in (0, 255)
+    return parsed in NETWORK and int(parsed) & 0xFF not in (0, 255)
 
 
-def _tries(cluster: str, uid: int, resource: str, network: IPv4Network) -> Iterator[str]:
+def _tries(cluster: str, uid: int, resource: str) -> Iterator[str]:
     """Addresses of a resource, the first its own and the rest against collisions."""
-    first, count = int(network.network_address), network.num_addresses // 256
-    for attempt in range(_HASHED):
+    first, count = int(NETWORK.network_address), NETWORK.num_addresses // 256
+    attempt = 0
+    while True:
         number = _number(f"{cluster}\0{uid}\0{resource}\0{attempt}")
         last = 1 + number // count % 254
         yield str(IPv4Address(first + number % count * 256 + last))
-    for number in range(first, first + network.num_addresses):
-        if number & 0xFF not in (0, 255):
-            yield str(IPv4Address(number))
+        attempt += 1
 
 
 def _number(text: str) -> int:

@@ -22,9 +22,9 @@ from twisted.logger import Logger
 
 from svc.client.ended import CutSessions, SessionSide
 from svc.client.places import CLIENT_FILE
+from svc.client.resident.addresses import addresses, ports
 from svc.client.resident.checked import CheckedConnections, CheckedSide, Checking
 from svc.client.resident.endpoint import Endpoint, not_enabled
-from svc.client.resident.given import GivenAddresses
 from svc.client.resident.hosts import SharedPort, secret
 from svc.client.resident.local import (
     LocalConnections,
@@ -59,8 +59,6 @@ _log = Logger(namespace="svc_client")
 LIBPQ_KINDS = frozenset({"postgres", "tcp"})
 """Nothing here tells a database from another TCP service: each gets what libpq looks for."""
 
-HTTP_PORT = 80
-
 RETRY_SECS = 15.0
 """What another program held is tried again this often."""
 
@@ -84,6 +82,7 @@ class Place:
 
     Attributes:
         state: The directory of ``endpoints.json``.
+        offset: Added to native ports.
         tcp: Whether TCP ports may be opened at all.
         config: The file that says which kinds are enabled.
     """
@@ -91,6 +90,7 @@ class Place:
     cluster: str
     uid: int
     state: Path
+    offset: int
     tcp: bool = True
     config: str = CLIENT_FILE
 
@@ -101,7 +101,6 @@ class Resident(AsyncService):
 
     Attributes:
         unix_endpoint: Makes the endpoint of a unix socket's address.
-        given: The addresses of resources.
         refusals: Hears of every session that was not opened.
         cuts: Hears of every session that was cut off.
         moved: Returns once another connection to a Proxy is there.
@@ -117,10 +116,10 @@ class Resident(AsyncService):
     refusals: RecentRefusals
     tasks: BackgroundTasks
     moved: Callable[[], Awaitable[None]]
-    given: GivenAddresses
     cuts: CutSessions = field(init=False)
     _tls: LocalTls = field(init=False)
     _published: PublishedFiles = field(init=False)
+    _kept: dict[str, str] = field(factory=dict, init=False)
     _key: bytes = field(default=b"", init=False)
     _shared: dict[str, SharedPort] = field(factory=dict, init=False)
     _open: dict[str, _OpenEndpoint] = field(factory=dict, init=False)
@@ -162,7 +161,7 @@ class Resident(AsyncService):
 
     async def start(self) -> None:
         """Read where things stood last."""
-        self.given.kept = read_endpoints(self.place.state)
+        self._kept = read_endpoints(self.place.state)
         self._key = secret(self.place.state, self.dialer.entropy)
 
     async def stop(self) -> None:
@@ -190,7 +189,6 @@ class Resident(AsyncService):
             return
         self._is_applying = True
         try:
-            await self._give_addresses({name: one.native for name, one in self._open.items()})
             tried = [await self._retried(there) for there in list(self._open.values())]
             if any(tried) or self._published.is_behind:
                 self._write()
@@ -248,7 +246,8 @@ class Resident(AsyncService):
                 await self._close(name)
         if self._has_stopped:
             return
-        await self._give_addresses({name: self._native(one) for name, one in wanted.items()})
+        place = self.place
+        self._kept = addresses(place.cluster, place.uid, wanted, self._kept)
         for name, one in wanted.items():
             there = self._open.get(name)
             if there is None:
@@ -256,10 +255,6 @@ class Resident(AsyncService):
             else:
                 there.endpoint = evolve(there.endpoint, served=one.served)
         self._write()
-
-    async def _give_addresses(self, natives: Mapping[str, int | None]) -> None:
-        opened = {name for name, there in self._open.items() if there.endpoint.address}
-        await self.given.give(natives, opened if self.place.tcp else natives)
 
     def _write(self) -> None:
         self._published.write([there.endpoint for there in self._open.values()])
@@ -289,7 +284,7 @@ class Resident(AsyncService):
         if not self.place.tcp:
             there.endpoint = evolve(there.endpoint, problem=UNPROTECTED)
         elif not there.endpoint.address:
-            await self._make_tcp(there, self.given.kept[there.endpoint.resource])
+            await self._make_tcp(there, self._kept[there.endpoint.resource])
         if self.place.tcp and not there.endpoint.url:
             await self._make_name(there)
         self._describe(there)
@@ -304,8 +299,8 @@ class Resident(AsyncService):
             made.endpoint = evolve(endpoint, problem=endpoint.problem or problem)
 
     async def _make_tcp(self, made: _OpenEndpoint, address: str) -> None:
-        resource = made.endpoint.resource
-        tries = self.given.tries(resource, made.native)
+        place, resource = self.place, made.endpoint.resource
+        tries = ports(place.cluster, resource, made.native, place.offset)
         names: dict[str, str] = {}
         factory = self._connections(self.tcp_guard, made.endpoint, names)
         opened = await self.tcp_ports.open(address, tries, factory)
@@ -315,8 +310,6 @@ class Resident(AsyncService):
         made.ports.append(opened.port)
         made.endpoint = evolve(made.endpoint, address=f"{address}:{opened.number}")
         names[made.endpoint.address] = resource
-        if opened.number == HTTP_PORT:
-            names[address] = resource  # Browsers and others leave this port out.
 
     async def _make_name(self, made: _OpenEndpoint) -> None:
         """A name for browsers, on the port that all resources of the kind share."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs
 
 from svc.audit.spool.aside import DAMAGED
-from svc.client.low_ports.helped import may_bind
 from svc.client.places import RUN_DIRECTORY
 from svc.client.resident.control import ask_resident
 from svc.errors import SvcError
 from svc.model.doctor import Finding, fail, info, ok, warn
-from svc.model.session.local_ports import CLIENT_NET, LOWEST_FREE
 from svc.ops.doctor.check import Check
 from svc.ops.doctor.context import AS_THE_ROLE, NODES, ROLES, CheckContext
 from svc.ops.doctor.probes import is_running
@@ -233,34 +230,6 @@ def _resident(context: CheckContext) -> Iterator[Finding]:
         yield ok("svc up runs, and answers")
 
 
-def _client_net(context: CheckContext) -> Iterator[Finding]:
-    """Whether ports below 1024 can be had, where local endpoints may need them."""
-    client = context.settings.client
-    if client.native_port_offset >= LOWEST_FREE:
-        yield ok(f"client.native_port_offset is {client.native_port_offset}: no port needs it")
-    elif _accepts(client.low_ports_socket):
-        yield ok(f"{CLIENT_NET} accepts connections at {client.low_ports_socket}")
-    elif os.geteuid() and may_bind(1):
-        yield ok("this user may listen below port 1024")
-    else:
-        yield warn(
-            f"{CLIENT_NET} does not answer at {client.low_ports_socket}: svc up cannot listen "
-            "below port 1024",
-            f"run, as root: svc service install client-net; systemctl start {CLIENT_NET}; or "
-            "raise client.native_port_offset",
-        )
-
-
-def _accepts(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as tried:
-        tried.settimeout(_ASK_SECS)
-        try:
-            tried.connect(path)
-        except OSError:
-            return False
-    return True
-
-
 CHECKS = (
     Check("service.binary_path", NODES, _binary_path),
     Check("service.running", NODES, _running, needs_state=True),
@@ -270,5 +239,4 @@ CHECKS = (
     Check("service.recordings", ("authority", "connector"), _recordings, needs_state=True),
     Check("service.damaged", NODES, _damaged, needs_state=True),
     Check("service.resident", ("client",), _resident),
-    Check("service.client_net", ("client",), _client_net),
 )

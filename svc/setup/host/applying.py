@@ -23,7 +23,7 @@ from svc.config.source import MAX_BYTES
 from svc.errors import Fault, SvcError
 from svc.setup.host.planning import PreparedSetup, SetupInputs, prepared
 from svc.setup.host.steps import DirectoryStep, FileStep, SetupPlan, Step, UnitStep
-from svc.setup.units.files import write_unit
+from svc.setup.units.install import install_unit
 from svc.setup.units.machine import ServiceRefused
 
 LOCK = "run/svc-setup.lock"
@@ -108,10 +108,9 @@ def _carry_out(step: Step, inputs: SetupInputs, ready: PreparedSetup) -> bool:
             f"{step.path}: {(error.strerror or 'failed').lower()}; {_BEFORE_IT}",
             reason="setup_failed",
         ) from None
-    assert isinstance(step, UnitStep)
-    texts = {one.name: one.text for one in (ready.unit, ready.client_net) if one is not None}
+    assert isinstance(step, UnitStep) and ready.unit is not None
     try:
-        return write_unit(inputs.machine, step.name, texts[step.name], inputs.wanted.is_own)[1]
+        return install_unit(inputs.machine, inputs.wanted, ready.unit).changed
     except ServiceRefused as refused:
         said = refused.text.removesuffix("; nothing was changed")
         raise refused.with_(text=f"{said}; {_BEFORE_IT}") from None

@@ -16,10 +16,8 @@ from svc.config.rules import SHARED
 from svc.config.source import read_file
 from svc.errors import UsageError
 from svc.setup.host.steps import DirectoryStep, FileStep, SetupPlan, Step, UnitStep
-from svc.setup.units.client_net import UNIT, ClientNetUnit, plan_client_net
-from svc.setup.units.files import UNIT_MODE
-from svc.setup.units.install import prepare
-from svc.setup.units.machine import ServiceHost, ServiceRefused, account_named
+from svc.setup.units.install import UNIT_MODE, prepare
+from svc.setup.units.machine import ServiceHost, account_named
 from svc.setup.units.planning import WantedUnit, state_directory
 from svc.setup.units.program import Program, UnfitPlaces
 from svc.setup.units.unit import ServiceUnit
@@ -48,12 +46,10 @@ class PreparedSetup:
 
     Attributes:
         unit: None where the plan has none.
-        client_net: The unit that comes with a client's unit of the system.
     """
 
     plan: SetupPlan
     unit: ServiceUnit | None
-    client_net: ClientNetUnit | None = None
 
 
 def prepared(inputs: SetupInputs) -> PreparedSetup:
@@ -63,26 +59,13 @@ def prepared(inputs: SetupInputs) -> PreparedSetup:
         SvcError: the configuration is refused, or the role could not run here.
     """
     machine, wanted = inputs.machine, inputs.wanted
-    unit = client_net = None
+    unit = None
     if inputs.has_unit:
         unit = prepare(machine, wanted, inputs.program, inputs.found)
-        if wanted.role == "client" and not wanted.is_own:
-            client_net = _client_net(inputs)
-    steps = [*_steps(inputs, unit)]
-    if client_net is not None:
-        steps.append(_unit_step(inputs, UNIT, client_net.text))
+    steps = tuple(_steps(inputs, unit))
     if not steps:
         raise UsageError("--no-service: of a client there is nothing else to set up")
-    plan = SetupPlan(role=wanted.role, config=wanted.config, steps=tuple(steps))
-    return PreparedSetup(plan, unit, client_net)
-
-
-def _client_net(inputs: SetupInputs) -> ClientNetUnit | None:
-    """None where the program lies in a home: a person's own program has no privilege."""
-    try:
-        return plan_client_net(inputs.program, inputs.found)
-    except ServiceRefused:
-        return None
+    return PreparedSetup(SetupPlan(role=wanted.role, config=wanted.config, steps=steps), unit)
 
 
 def _steps(inputs: SetupInputs, unit: ServiceUnit | None) -> Iterator[Step]:
@@ -98,16 +81,12 @@ def _steps(inputs: SetupInputs, unit: ServiceUnit | None) -> Iterator[Step]:
         digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
         yield FileStep(path=wanted.config, sha256=digest, file_owner=owner, mode=mode)
     if unit is not None:
-        yield _unit_step(inputs, unit.name, unit.text)
-
-
-def _unit_step(inputs: SetupInputs, name: str, text: str) -> UnitStep:
-    return UnitStep(
-        path=str(inputs.machine.units(inputs.wanted.is_own) / name),
-        name=name,
-        sha256=hashlib.sha256(text.encode()).hexdigest(),
-        mode=f"{UNIT_MODE:04o}",
-    )
+        yield UnitStep(
+            path=str(machine.units(wanted.is_own) / unit.name),
+            name=unit.name,
+            sha256=hashlib.sha256(unit.text.encode()).hexdigest(),
+            mode=f"{UNIT_MODE:04o}",
+        )
 
 
 def _directories(inputs: SetupInputs, state: str) -> Iterator[DirectoryStep]:

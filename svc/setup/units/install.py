@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import quote
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from svc.config.models import settings_model
 from svc.errors import ConfigError
-from svc.setup.units.client_net import InstalledClientNet, install_client_net
-from svc.setup.units.files import remove_unit, write_unit
+from svc.runtime.durable import replace
 from svc.setup.units.machine import ServiceHost, ServiceRefused, account_named, acting_as
 from svc.setup.units.planning import WantedUnit, plan_unit
 from svc.setup.units.program import Program, UnfitPlaces, check_program
 from svc.setup.units.unit import ServiceUnit
+
+UNIT_MODE = 0o644
 
 
 @frozen
@@ -25,15 +27,11 @@ class InstalledUnit:
 
     Attributes:
         changed: Whether the file has other bytes now, or is new.
-        client_net: What was done of ``svc-client-net`` with a client's unit of the system.
-        without_client_net: Why it was not installed; empty where it was, or was not to be.
     """
 
     unit: ServiceUnit
     path: Path
     changed: bool
-    client_net: InstalledClientNet | None = None
-    without_client_net: str = ""
 
 
 def planned(
@@ -70,17 +68,13 @@ def install(
             _check_read(wanted.config, name)
             unit = plan_unit(wanted, name, program, found)
             _check_directories(unit)
-    path, changed = write_unit(machine, unit.name, unit.text, wanted.is_own)
-    done = InstalledUnit(unit, path, changed)
-    if wanted.role == "client" and not wanted.is_own:
-        done = _with_client_net(machine, done, program, found)
-    return done
+    return install_unit(machine, wanted, unit)
 
 
 def prepare(
     machine: ServiceHost, wanted: WantedUnit, program: Program, found: UnfitPlaces
 ) -> ServiceUnit:
-    """The unit to write, whose account may not read its files yet.
+    """The unit that :func:`install_unit` would write, whose account may not read its files yet.
 
     Raises:
         SvcError: it could not be installed, or could not run.
@@ -94,21 +88,30 @@ def prepare(
     return unit
 
 
-def _with_client_net(
-    machine: ServiceHost, done: InstalledUnit, program: Program, found: UnfitPlaces
-) -> InstalledUnit:
-    """Install ``svc-client-net`` too, unless the program is no privileged service's.
+def install_unit(machine: ServiceHost, wanted: WantedUnit, unit: ServiceUnit) -> InstalledUnit:
+    """Write and enable a unit that can run; a second call finds nothing to change.
 
     Raises:
-        ServiceRefused: it could not be written or enabled.
+        ServiceRefused: nothing was changed.
     """
+    units = machine.units(wanted.is_own)
+    path = units / unit.name
+    scope = _scope(wanted)
+    with _writing(path):
+        units.mkdir(parents=True, exist_ok=True)
+        before = path.read_bytes() if path.exists() else None
+        after = unit.text.encode()
+        _write(path, after)
     try:
-        return evolve(done, client_net=install_client_net(machine, program, found))
+        machine.systemctl([*scope, "daemon-reload"])
+        machine.systemctl([*scope, "enable", unit.name])
     except ServiceRefused as refused:
-        if refused.reason == "program_place":
-            return evolve(done, without_client_net=refused.text)
-        said = refused.text.removesuffix("; nothing was changed")
-        raise refused.with_(text=f"{done.path}: installed; {said}") from None
+        with suppress(ServiceRefused):
+            if before is None:
+                machine.systemctl([*scope, "disable", unit.name])
+        _undo(machine, path, before, scope)
+        raise refused.with_(text=f"{refused.text}; nothing was changed") from None
+    return InstalledUnit(unit, path, before != after)
 
 
 def uninstall(machine: ServiceHost, wanted: WantedUnit) -> Path | None:
@@ -123,7 +126,30 @@ def uninstall(machine: ServiceHost, wanted: WantedUnit) -> Path | None:
     """
     machine.check(wanted.role, wanted.is_own)
     units = machine.units(wanted.is_own)
-    return remove_unit(machine, wanted.name(wanted.account_in(units)), wanted.is_own)
+    path = units / wanted.name(wanted.account_in(units))
+    if not os.path.lexists(path):
+        return None
+    scope = _scope(wanted)
+    machine.systemctl([*scope, "disable", path.name])
+    try:
+        path.unlink()
+    except OSError as error:
+        raise ServiceRefused(
+            f"{path}: cannot be removed: {error.strerror}; the unit is disabled, and its file is "
+            "still there: run this again",
+            reason="unit_file",
+        ) from None
+    try:
+        machine.systemctl([*scope, "daemon-reload"])
+    except ServiceRefused as refused:
+        again = " ".join(["systemctl", *scope, "daemon-reload"])
+        text = f"{path}: removed, but {refused.text.partition(';')[0]}; run: {again}"
+        raise refused.with_(text=text) from None
+    return path
+
+
+def _scope(wanted: WantedUnit) -> list[str]:
+    return ["--user"] if wanted.is_own else []
 
 
 def _check_program(parts: Iterable[str], account: str) -> None:
@@ -182,3 +208,37 @@ def _check_entered(path: Path, account: str, where: str) -> None:
             raise ConfigError(
                 where, f"{account} cannot enter {above}; run: chmod a+x {quote(str(above))}"
             )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ServiceRefused(
+            f"{error.filename or path}: cannot be written: {error.strerror}; nothing was changed",
+            reason="unit_file",
+        ) from None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all; everybody may read a unit."""
+    if path.is_symlink():
+        raise ServiceRefused(
+            f"{path}: is a symbolic link; `systemctl unmask {path.name}` or remove it, and run "
+            "this again",
+            reason="unit_file",
+        )
+    replace(path, data)
+    path.chmod(UNIT_MODE)
+
+
+def _undo(machine: ServiceHost, path: Path, before: bytes | None, scope: list[str]) -> None:
+    """Leave the file as it was found."""
+    with suppress(OSError):
+        if before is None:
+            path.unlink()
+        else:
+            _write(path, before)
+    with suppress(ServiceRefused):
+        machine.systemctl([*scope, "daemon-reload"])

@@ -24,7 +24,7 @@ from svc.config.keys import KEYS
 from svc.config.rules import SHARED, is_own_directory
 from svc.errors import ConfigError
 from svc.setup.units.machine import ServiceRefused
-from svc.setup.units.program import Program, UnfitPlaces, check_words, lies_in
+from svc.setup.units.program import Program, UnfitPlaces, lies_in
 from svc.setup.units.unit import ServiceUnit
 
 LEAST_FILES = 65_536
@@ -111,7 +111,9 @@ def plan_unit(
     Raises:
         SvcError: the configuration is refused, or the role cannot run under a unit with it.
     """
-    check_words((wanted.config, *program.words))
+    for word in (wanted.config, *program.words):
+        if any(ord(mark) < 32 or ord(mark) == 127 for mark in word):
+            raise ConfigError(ascii(word), "control characters are not allowed in a unit")
     settings = load_settings(wanted.config, wanted.role, _NO_VALUES)
     is_client = wanted.role == "client"
     writable: tuple[str, ...]
@@ -135,7 +137,7 @@ def plan_unit(
         open_files=max(LEAST_FILES, needed(settings.limits.max_connections, of_lanes(settings))),
         # Listeners are closed one after the other; each may drain, and so do the sessions.
         stop_secs=END_SECS + int(drained * settings.limits.drain_secs + 0.999),
-        binds_low=low,
+        binds_low=low or (is_client and settings.client.native_port_offset == 0),
         witnesses=_witness_directories(settings),
     )
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from attrs import frozen
 
 import svc
-from svc.errors import ConfigError
 from svc.setup.units.machine import ServiceRefused
 
 _HOMES = ("/home", "/root", "/run/user")
@@ -87,19 +86,8 @@ def _is_deep(directory: str) -> bool:
     return os.path.isabs(directory) and os.path.normpath(directory) != "/"
 
 
-def check_words(words: Iterable[str]) -> None:
-    """Refuse words that no line of a unit can hold.
-
-    Raises:
-        ConfigError: naming one.
-    """
-    for word in words:
-        if any(ord(mark) < 32 or ord(mark) == 127 for mark in word):
-            raise ConfigError(ascii(word), "control characters are not allowed in a unit")
-
-
 def check_program(program: Program, role: str, found: UnfitPlaces) -> None:
-    """Refuse a program that lies in a temporary directory or, unless it is a client's, in a home.
+    """Refuse a program that lies in a home (for a server) or temporary directory.
 
     Raises:
         ServiceRefused: naming what lies where.

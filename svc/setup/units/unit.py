@@ -13,7 +13,6 @@ from attrs import frozen
 from svc.config import SharedStateDir
 from svc.config.keys import REFUSED_STATUS
 from svc.errors import AuditBroken, MigrationsPending, UnknownApplied, UsageError
-from svc.model.session.local_ports import CLIENT_NET
 
 WRITTEN_BY = "# Written by `svc service install`; to change it, use drop-ins (`systemctl edit`)."
 RESTART_SECS = 5
@@ -30,7 +29,7 @@ _FINAL = sorted({_FINDING, CONFIG_REFUSED, *(refusal.exit_code for refusal in _R
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
 _WORDS = {"authority": "Authority", "proxy": "Proxy", "connector": "Connector"}
 
-SYSTEM_HARDENING = """\
+_SYSTEM_HARDENING = """\
 ProtectSystem=strict
 PrivateTmp=yes
 PrivateDevices=yes
@@ -44,10 +43,9 @@ ProtectControlGroups=yes
 RestrictNamespaces=yes
 RemoveIPC=yes"""
 
-_FAMILIES = "AF_INET AF_INET6 AF_UNIX AF_NETLINK"
 _HARDENING = """\
 NoNewPrivileges=yes
-RestrictAddressFamilies={families}
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
 RestrictRealtime=yes
 RestrictSUIDSGID=yes
 LockPersonality=yes
@@ -101,11 +99,8 @@ class ServiceUnit:
         yield "[Unit]"
         yield f"Description={self._description()}"
         if not self.is_own:
-            needed = "network-online.target"
-            if self.role == "client":
-                needed += f" {CLIENT_NET}.service"
-            yield f"Wants={needed}"
-            yield f"After={needed}"
+            yield "Wants=network-online.target"
+            yield "After=network-online.target"
         # What ends a start may pass, such as an address still in use: never give up.
         yield "StartLimitIntervalSec=0"
         yield ""
@@ -142,7 +137,7 @@ class ServiceUnit:
         yield "KillSignal=SIGTERM"
         yield f"TimeoutStopSec={self.stop_secs}"
         yield f"LimitNOFILE={self.open_files}"
-        yield hardening(_FAMILIES)
+        yield _HARDENING
         if not self.is_own:
             yield from self._sandbox()
         yield ""
@@ -152,7 +147,7 @@ class ServiceUnit:
         yield f"CapabilityBoundingSet={low}"
         if low:
             yield f"AmbientCapabilities={low}"
-        yield SYSTEM_HARDENING
+        yield _SYSTEM_HARDENING
         if self.role != "client":
             yield "ProtectHome=yes"
         # With "-" one that is missing is left out; else the start fails.
@@ -163,15 +158,6 @@ class ServiceUnit:
     def _install(self) -> Iterator[str]:
         yield "[Install]"
         yield f"WantedBy={'default.target' if self.is_own else 'multi-user.target'}"
-
-
-def hardening(families: str) -> str:
-    """The lines of any unit, also of one that cannot mount anything.
-
-    Args:
-        families: Address families of the sockets that the process may make.
-    """
-    return _HARDENING.format(families=families)
 
 
 def command_of(role: str) -> str:

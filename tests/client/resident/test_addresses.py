@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address
 from itertools import islice
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.resident.addresses import addresses, is_ours, ports
-from svc.model.session.local_ports import LOOPBACK
+from svc.client.resident.addresses import NETWORK, addresses, is_ours, ports
 from tests.support.proof import proves
 
 NAMES = st.sets(st.text("abcdefghij0123456789-", min_size=1, max_size=12), max_size=40)
@@ -28,7 +27,7 @@ class AddressTests(SynchronousTestCase):
         self.assertEqual(set(given_out), names)
         self.assertEqual(len(set(given_out.values())), len(names))
         for address in given_out.values():
-            self.assertIn(IPv4Address(address), LOOPBACK)
+            self.assertIn(IPv4Address(address), NETWORK)
             self.assertTrue(is_ours(address))
         self.assertEqual(addresses("c1.example.test", 1000, sorted(names, reverse=True)), given_out)
 
@@ -47,20 +46,6 @@ class AddressTests(SynchronousTestCase):
         both = addresses("c1.example.test", 1000, ["db1", "other"], {"other": alone})
         self.assertEqual(both["other"], alone)
         self.assertNotEqual(both["db1"], alone)
-
-    def test_within_a_network(self) -> None:
-        """A network is used to its last address; what finds no room there gets one elsewhere."""
-        small = IPv4Network("127.72.4.0/24")
-        names = [f"host{number}" for number in range(255)]
-        found = addresses("c1", 1000, [*names, "db1"], None, dict.fromkeys(names, small))
-        inside = [name for name in names if IPv4Address(found[name]) in small]
-        self.assertEqual((len(inside), len(set(found.values()))), (254, 256))
-        self.assertTrue(all(map(is_ours, found.values())))
-        self.assertEqual(found["db1"], addresses("c1", 1000, ["db1"])["db1"])
-        again = addresses("c1", 1000, names, found, dict.fromkeys(inside, small))
-        self.assertEqual(again, {name: found[name] for name in names})
-        moved = addresses("c1", 1000, ["db1"], found, {"db1": small})
-        self.assertIn(IPv4Address(moved["db1"]), small)
 
     def test_two_users(self) -> None:
         """Two users of one machine do not meet on one address."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,11 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.resident.addresses import addresses
-from svc.client.resident.given import GivenAddresses
 from svc.client.resident.local import TcpGuard, TcpPorts
 from svc.client.resident.refused import RecentRefusals
 from svc.client.resident.service import Place, Resident
 from svc.errors import Denied, SvcError, Unavailable
 from svc.messages.session import Listed
-from svc.model.session.local_ports import LOWEST_FREE
 from svc.runtime.services import BackgroundTasks
 from tests.client.memory import DECISION, Gate, Listening, LocalTransport
 from tests.kinds.served import ssh, tcp
@@ -52,7 +49,6 @@ class ResidentCase(SynchronousTestCase):
     """A resident over memory."""
 
     tcp_open = True
-    offset = 10000
 
     def setUp(self) -> None:
         self.gate = Gate()
@@ -60,7 +56,6 @@ class ResidentCase(SynchronousTestCase):
         self.asking: int | None = UID
         self.holder: int | None = None
         self.moves: list[str] = []
-        self.network: IPv4Network | None = None
         self.tasks = BackgroundTasks()
         self.refusals = RecentRefusals(lambda: 5.0)
         self.state = Path(self.mktemp())
@@ -75,9 +70,8 @@ class ResidentCase(SynchronousTestCase):
     def make(self) -> Resident:
         sockets: Any = Sockets()
         resident = Resident(
-            place=Place(cluster=CLUSTER, uid=UID, state=self.state, tcp=self.tcp_open),
-            given=GivenAddresses(
-                cluster=CLUSTER, uid=UID, offset=self.offset, low_network=self.low_network
+            place=Place(
+                cluster=CLUSTER, uid=UID, state=self.state, offset=10000, tcp=self.tcp_open
             ),
             kinds={"tcp": tcp, "ssh": ssh},
             dialer=self.gate.dialer,
@@ -91,9 +85,6 @@ class ResidentCase(SynchronousTestCase):
         )
         self.successResultOf(resident.startService())
         return resident
-
-    async def low_network(self, port: int) -> IPv4Network | None:
-        return self.network if port < LOWEST_FREE else None
 
     async def moved(self) -> None:
         self.moves.append("moved")
@@ -421,44 +412,3 @@ class NoTcpTests(ResidentCase):
         self.assertIn("cannot report", endpoint.problem)
         self.successResultOf(Deferred.fromCoroutine(self.resident.retry()))
         self.assertEqual(self.resident.endpoints, (endpoint,))
-
-
-class LowPortTests(ResidentCase):
-    """Native ports, some of which only the helper may bind."""
-
-    offset = 0
-
-    def host(self) -> str:
-        """The address of the SSH host; empty without one."""
-        return self.resident.endpoints[0].address
-
-    def retry(self) -> None:
-        self.successResultOf(Deferred.fromCoroutine(self.resident.retry()))
-
-    def test_address_of_the_users_network(self) -> None:
-        """What stands below port 1024 has an address of the user's network; all else its own."""
-        self.network = IPv4Network("127.72.4.0/22")
-        self.resident.listed({**listed("host1", kind="ssh"), **listed("db1", port="5432")})
-        db1, host1 = self.resident.endpoints
-        self.assertEqual(db1.address, f"{self.address('db1')}:5432")
-        address, _, port = host1.address.partition(":")
-        self.assertEqual(port, "22")
-        self.assertIn(IPv4Address(address), self.network)
-        again = self.make()
-        again.listed(listed("host1", kind="ssh"))
-        self.assertEqual(again.endpoints[0].address, host1.address)
-
-    def test_network_comes_later(self) -> None:
-        """What could not be bound gets an address of the network once there is one, and opens."""
-        at = (self.address("host1"), 22)
-        self.listening.busy[at] = OSError(errno.EACCES, "no")
-        self.resident.listed(listed("host1", kind="ssh"))
-        self.assertEqual(self.host(), "")
-        self.network = IPv4Network("127.72.4.0/22")
-        self.retry()
-        opened = self.host()
-        self.assertIn(IPv4Address(opened.partition(":")[0]), self.network)
-        self.network = IPv4Network("127.80.0.0/22")
-        self.retry()
-        self.resident.listed({**listed("host1", kind="ssh"), **listed("host2", kind="ssh")})
-        self.assertEqual(self.host(), opened)

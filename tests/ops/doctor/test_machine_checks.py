@@ -7,7 +7,6 @@ import os
 import shutil
 import socket
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -513,19 +512,3 @@ class ServiceTests(CopyCase):
     def test_resident(self) -> None:
         """No resident is nothing to put right."""
         self.assert_found(PERSON, "service.resident", "info", "svc up")
-
-    def test_client_net(self) -> None:
-        """The helper for low ports is missed where local ports are the native ones, else not."""
-        check = "service.client_net"
-        self.assert_ok(PERSON, check, "no port needs it")
-        short = tempfile.mkdtemp(prefix="svc-")
-        self.addCleanup(shutil.rmtree, short)
-        path = f"{short}/socket"
-        table = {"client__native_port_offset": 0, "client__low_ports_socket": path}
-        if os.geteuid() == 0:
-            told = ("install client-net", path)
-            self.assert_found(PERSON, check, "warn", *told, **table)
-        with socket.socket(socket.AF_UNIX) as there:
-            there.bind(path)
-            there.listen()
-            self.assert_ok(PERSON, check, "accepts connections", **table)

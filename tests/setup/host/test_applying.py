@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import pwd
@@ -20,7 +19,6 @@ from svc.setup.host.applying import LOCK, AppliedSetup, apply
 from svc.setup.host.planning import SetupInputs, prepared
 from svc.setup.host.steps import SetupPlan
 from svc.setup.units.machine import acting_as
-from svc.setup.units.program import Program
 from tests.cli.terminal import terminal
 from tests.setup.units.pieces import (
     ACCOUNT,
@@ -220,24 +218,6 @@ class ApplyTests(SetupCase):
         client = self.inputs("client", has_unit=False)
         with self.assertRaises(UsageError):
             self.plan(client)
-
-    @proves("U-PHA-13")
-    def test_client(self) -> None:
-        """A client's plan has two units, the second of client-net; it is applied as it was shown.
-
-        A program at home is none of a privileged service's: then there is one.
-        """
-        inputs = self.inputs("client")
-        done = self.approved(inputs)
-        names = [f"svc-client@{ACCOUNT}.service", "svc-client-net.service"]
-        self.assertEqual([step.form()["name"] for step in done.plan.steps], names)
-        self.assertEqual(done.changed, (True, True))
-        for step, name in zip(done.plan.steps, names, strict=True):
-            text = (self.root / "etc/systemd/system" / name).read_bytes()
-            self.assertEqual(step.form()["sha256"], hashlib.sha256(text).hexdigest())
-        self.assertEqual(self.approved(inputs).changed, (False, False))
-        at_home = evolve(inputs, program=Program(("/home/u/svc",), ("/home/u/svc",)))
-        self.assertEqual([step.form()["name"] for step in self.plan(at_home).steps], names[:1])
 
     def test_changed_meanwhile(self) -> None:
         """A file that is changed after the plan was made under the lock is not handed over."""

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from svc.setup.units.client_net import UNIT, install_client_net, uninstall_client_net
 from svc.setup.units.install import install, uninstall
 from svc.setup.units.machine import ServiceRefused
 from svc.setup.units.program import Program
@@ -21,9 +20,6 @@ PROGRAM = Program((sys.executable,), ())
 
 EXPOSURE = 2.5
 """Of 10, by `systemd-analyze security`; a service without hardening has 9.6."""
-
-NARROW = 1.5
-"""Of what needs neither a network nor an account."""
 
 
 class SystemdTests(UnitCase):
@@ -58,20 +54,9 @@ class SystemdTests(UnitCase):
             if role != "client":
                 self.check_exposure(analyze, str(unit.path))
 
-    @proves("U-PHA-13")
-    def test_client_net(self) -> None:
-        """Nor about the one of client-net, which has one privilege and nearly nothing else."""
-        analyze = stock_tool("systemd-analyze")
-        path = install_client_net(self.machine, PROGRAM, PLACES).path
-        command = [analyze, "--man=no", "verify", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        said = [line for line in done.stderr.splitlines() if "svc-client-net" in line]
-        self.assertEqual((done.returncode, said), (0, []))
-        self.check_exposure(analyze, str(path), NARROW)
-
-    def check_exposure(self, analyze: str, path: str, most: float = EXPOSURE) -> None:
+    def check_exposure(self, analyze: str, path: str) -> None:
         """What is left open counts less than the limit."""
-        limit = f"--threshold={most * 10:.0f}"
+        limit = f"--threshold={EXPOSURE * 10:.0f}"
         command = [analyze, "--no-pager", "--offline=true", limit, "security", path]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -99,8 +84,5 @@ class SystemdTests(UnitCase):
             self.assertEqual(self.offline(["is-enabled", unit.unit.name]).strip(), "enabled")
             self.assertIn(f" --config {unit.unit.config} ", unit.unit.text)
             uninstall(self.machine, self.wanted(role))
-            if role == "client":
-                self.assertEqual(self.offline(["is-enabled", UNIT]).strip(), "enabled")
-                uninstall_client_net(self.machine)
             links = self.root.rglob("*.wants/*")
             self.assertEqual(list(links), [])
