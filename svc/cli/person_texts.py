@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NOT_SERVED = (
     "no Connector that serves it is connected to your Proxy now: try again in a minute; if that "
-    "does not help, an operator sees why with `svc authority resources list`"
+    "does not help, an operator sees why with `svc --config FILE authority resources list`"
 )
 """The problem of a resource that may be viewed and that nobody serves."""
 

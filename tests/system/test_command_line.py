@@ -231,6 +231,6 @@ class RetryTests(SynchronousTestCase):
         self.assertTrue(counted)
         told = person.svc("status", "--explain").checked().stdout
         (line,) = [one for one in told.splitlines() if " vault: " in one]
-        self.assertRegex(line, r"7 times since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
+        self.assertRegex(line, r"7 times since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z; ")
         logged = (person.home / "up.log").read_text().splitlines()
         self.assertEqual(len([one for one in logged if '"session refused"' in one]), 1)

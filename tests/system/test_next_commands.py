@@ -54,8 +54,10 @@ PERSONS = (
 
 
 def told(ran: Ran) -> list[str]:
-    """The commands that a refusal tells to type."""
-    return [first or second for first, second in _NEXT.findall(ran.stderr.removeprefix("svc: "))]
+    """The commands that a refusal tells to type, but for those of another host."""
+    found = _NEXT.findall(ran.stderr.removeprefix("svc: "))
+    commands = [first or second for first, second in found]
+    return [one for one in commands if "--config FILE" not in one]
 
 
 class NextCommandTests(SynchronousTestCase):

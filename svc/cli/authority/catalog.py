@@ -10,6 +10,7 @@ import click
 from svc.cli.control import admin
 from svc.cli.forms import WORD, labels_of
 from svc.cli.groups import Group
+from svc.cli.next_commands import completed
 from svc.cli.output import hint, json_option, labels, moment, print_list, print_result
 from svc.model.cluster.onward import OnwardAuth
 from svc.model.cluster.unserved import (
@@ -318,7 +319,7 @@ def _resource(row: pb.ResourceRow) -> dict[str, object]:
         "onward_auth": row.onward_auth or None,
         "scope": row.scope or None,
         "refusal": row.refused or None,
-        "problem": _problem(row) or None,
+        "problem": completed(_problem(row)) or None,
         "proxy_names": list(row.proxies),
         "missing_proxies": list(row.missing),
     }

@@ -96,8 +96,9 @@ class RenewTests(SynchronousTestCase):
         with closing(sqlite3.connect(self.place.store)) as store, store:
             store.execute("PRAGMA ignore_check_constraints = ON")
             store.execute(
-                "INSERT INTO root_owners (owner, node_id, state, since, key_set, is_readmitted)"
-                " VALUES ('a1', 'n1', 'lost', 1.0, x'', 0)"
+                "INSERT INTO root_owners"
+                " (owner, node_id, state, since, key_set, is_readmitted, former_nodes)"
+                " VALUES ('a1', 'n1', 'lost', 1.0, x'', 0, '')"
             )
         self.assertEqual(self.place.run("keys", "renew", "grant").status, 0)
         refused = self.place.run("keys", "renew", "spiffe")
