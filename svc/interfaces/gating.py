@@ -110,6 +110,9 @@ class IGatedStream(Interface):
     def close() -> None:
         """Say to the other side that nothing more comes; what has passed still arrives."""
 
+    def give_up() -> None:
+        """Whoever this leads to is gone: nothing more passes, and who reads it is told the end."""
+
 
 class IGatedSession(Interface):
     """One session between a person's program and a Connector."""

@@ -54,10 +54,15 @@ async def serve(session: IGatedSession) -> None:
     """One session, from the server's greeting to its end.
 
     Whoever has gone away waits for no answer: the server may take hours for one, and would
-    notice nothing before it.
+    notice nothing before it.  No client of PostgreSQL ends one direction and reads the other.
     """
     gate = PostgresGate(session)
-    await session.either(gate.requests(), gate.answers())
+
+    async def requests() -> None:
+        await gate.requests()
+        session.answers.give_up()
+
+    await session.both(requests(), gate.answers())
 
 
 @define(eq=False)

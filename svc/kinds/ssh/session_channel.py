@@ -126,6 +126,7 @@ class SessionChannel(JoinedChannel):
 
         OpenSSH closes once both ends of the bytes were said, which may be before the status.
         """
+        self._end_recording()  # what is printed from now on is dropped
         self.buf.clear()
         self.extBuf.clear()
         other = self.other

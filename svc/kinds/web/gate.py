@@ -130,8 +130,8 @@ class Exchange:
     async def requests(self) -> None:
         """From the person: what is denied, or cannot be read, is dropped and answered here.
 
-        The end passes at once: who has gone away waits for no answer, and a target that has
-        nothing to say for hours would keep the session open for so long.
+        The end passes once it is read, and waits for no answer: a target that has nothing to say
+        for hours would keep the session of somebody who has gone open for so long.
         """
         stream = self.session.requests
         try:

@@ -35,9 +35,9 @@ class ReasonWords:
 
 _ABSENT = ReasonWords(
     "the policy allows it, but no Connector has served a resource of this name and kind",
-    "check the name with `svc resources list`; if it is right, an operator sees with `svc "
-    "authority resources list` what is missing: a Connector that declares the resource, or its "
-    "assignment",
+    "check the name with `svc resources list`; if it is right, an operator sees what is missing "
+    "with `svc --config FILE authority resources list`: a Connector that declares the resource, or "
+    "its assignment",
 )
 
 WORDS: Mapping[DecidedReason, ReasonWords] = MappingProxyType(
@@ -58,8 +58,8 @@ WORDS: Mapping[DecidedReason, ReasonWords] = MappingProxyType(
         "unknown": _ABSENT,
         "departed": ReasonWords(
             "the policy allows it, but no Connector serves the resource now",
-            "try again in a minute; if that does not help, an operator sees with `svc authority "
-            "resources list` which Connector has to be started or connected",
+            "try again in a minute; if that does not help, an operator sees which Connector has to "
+            "be started or connected with `svc --config FILE authority resources list`",
         ),
         "onward_unavailable": ReasonWords(
             "the policy allows it, but the cluster has no certificate to log in at this host with",

@@ -194,7 +194,7 @@ class GatedStream(Protocol):
         self._finish()
 
     def give_up(self) -> None:
-        """Whoever it writes to is gone: no more is decided, and what is cut off is no fault."""
+        """See IGatedStream; what is cut off is no fault."""
         self._is_moot = self._ended = True
         self._finish()
         self._wake()

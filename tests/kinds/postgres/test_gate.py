@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed, SpoolFull
@@ -616,6 +617,20 @@ class BrokenTests(SynchronousTestCase):
         talk.played.person_ends()
         said = talk.played.is_asked_no_more, talk.played.is_over, talk.played.failure
         self.assertEqual(said, (True, True, None))
+
+    def test_a_server_that_leaves(self) -> None:
+        """A request whose record is being written then is told to the Connector all the same."""
+        talk, written = Talk(), Deferred[None]()
+        session = talk.played.session
+        write, session.write = session.write, lambda decided, uid: written
+        talk.asks(query("SELECT 1"))
+        talk.played.target_ends()
+        self.assertEqual((session.ending, talk.played.is_over), ("", False))
+        session.write = write
+        written.callback(None)
+        talk.played.person_ends()
+        said = session.ending, talk.played.is_answered, talk.played.failure, talk.played.is_over
+        self.assertEqual(said, ("", True, None, True))
 
     def test_ends_in_order(self) -> None:
         """Terminate passes, and both ways end."""
