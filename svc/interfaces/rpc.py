@@ -20,7 +20,6 @@ from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
 from svc.errors import Fault, Malformed, SvcError
-from svc.wire.room import RoomShare
 
 _Request = TypeVar("_Request", bound=Message)
 _Response = TypeVar("_Response", bound=Message)
@@ -321,9 +320,6 @@ class IRawEnd(Interface):
 
     def credit(size: int) -> None:
         """Let the peer send *size* more bytes."""
-
-    def limit_by(share: RoomShare) -> None:
-        """Let more than little wait here, in either direction, only while *share* has room."""
 
     def end_raw() -> bool:
         """Send no more; False at a server, whose half ends when its handler returns."""

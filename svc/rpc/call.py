@@ -17,7 +17,6 @@ from svc.interfaces.rpc import CallListener, IRawSink, Within
 from svc.rpc.frames import MAX_DATA_HEAD, read_data
 from svc.rpc.status import refusal_of_stream
 from svc.wire.machine import Part
-from svc.wire.room import RoomShare
 from svc.wire.streams import Stream
 
 
@@ -237,10 +236,6 @@ class MessageEnd:
     def credit(self, size: int) -> None:
         """See :class:`svc.interfaces.rpc.IRawEnd`."""
         self._stream.credit(size)
-
-    def limit_by(self, share: RoomShare) -> None:
-        """See :class:`svc.interfaces.rpc.IRawEnd`."""
-        self._stream.limit_by(share)
 
     # -- inside
 

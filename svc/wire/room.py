@@ -14,48 +14,6 @@ from attrs import define, field
 from svc.wire.limits import WireLimits
 
 
-@define(eq=False)
-class SharedRoom:
-    """What the streams of one owner may hold beyond what each has at first, on any connections.
-
-    Attributes:
-        most: How many bytes.
-        used: How many are given out.
-    """
-
-    most: int
-    used: int = field(default=0, init=False)
-
-
-@define(eq=False)
-class RoomShare:
-    """The part of a :class:`SharedRoom` that the streams of one session have.
-
-    It is given back when nothing of the session is held any more, which may be after its streams
-    have ended.
-    """
-
-    _room: SharedRoom
-    _taken: int = field(default=0, init=False)
-
-    def take(self, size: int) -> bool:
-        """Take *size* bytes, if there are as many; False where there are not."""
-        room = self._room
-        if room.used + size > room.most:
-            return False
-        self.count(size)
-        return True
-
-    def count(self, size: int) -> None:
-        """Count *size* bytes more that a stream has anyway; fewer, where it is below 0."""
-        self._room.used += size
-        self._taken += size
-
-    def give_back(self) -> None:
-        """The session holds nothing any more.  Idempotent."""
-        self.count(-self._taken)
-
-
 @define
 class StreamBudget:
     """What the streams of one connection share.

@@ -130,7 +130,7 @@ class SendingHalf:
             stream.answered = self._has_told = True
             machine.respond(stream.id, response_headers(stream.initial))
         sent = 0
-        was_full = stream.queued >= stream.queue_limit
+        was_full = stream.queued >= self.limits.send_queue
         while stream.queued and sent < budget:
             if sent:
                 room = machine.room(stream.id) or 0
@@ -148,8 +148,7 @@ class SendingHalf:
             self._has_told = True
             if stream.on_sent is not None:
                 stream.on_sent(sent)
-        if was_full and stream.queued < stream.queue_limit:
-            stream.kept_up()
+        if was_full and stream.queued < self.limits.send_queue:
             self.events.append(QueueEmptied(stream))
         if stream.queued:
             if stream.id not in self.blocked:

@@ -15,7 +15,7 @@ from svc.wire.framing import PREFIX_BYTES, Inbox, prefix
 from svc.wire.headers import Headers
 from svc.wire.limits import WireLimits
 from svc.wire.machine import Part
-from svc.wire.room import RoomShare, StreamBudget
+from svc.wire.room import StreamBudget
 from svc.wire.status import Status, trailers
 
 
@@ -69,7 +69,6 @@ class Stream:
         "_is_ahead",
         "_owed",
         "_queue",
-        "_share",
         "_taken",
         "answered",
         "began",
@@ -125,14 +124,6 @@ class Stream:
         self._owed = 0
         self._grown_at = 0
         self._is_ahead = False
-        self._share: RoomShare | None = None
-
-    def limit_by(self, share: RoomShare) -> None:
-        """From now on its window and its queue grow only as far as *share* has room for it too."""
-        limits = self._connection.limits
-        self._share = share
-        share.count(max(0, self.window - limits.small_window))
-        self.queue_limit = min(self.queue_limit, limits.small_window)
 
     # -- receiving
 
@@ -216,13 +207,8 @@ class Stream:
         self._connection.room.release(self.id)
 
     def _grow(self, window: int) -> None:
-        size, share = window - self.window, self._share
-        if share is not None and not share.take(size):
-            return
-        grant = 0 if self.input_ended else self._connection.room.grant(size)
-        if share is not None and grant < size:
-            share.count(grant - size)
-        if grant:
+        grant = self._connection.room.grant(window - self.window)
+        if grant and not self.input_ended:
             self.window += grant
             self._grown_at = 0
             self._connection.open_window(self, grant)
@@ -289,12 +275,6 @@ class Stream:
         callback, self.on_gone = self.on_gone, None
         if callback is not None:
             callback()
-
-    def kept_up(self) -> None:
-        """Its queue was full and its peer has taken of it: more may wait from now on."""
-        more = self._connection.limits.send_queue - self.queue_limit
-        if self._share is not None and more > 0 and self._share.take(more):
-            self.queue_limit += more
 
     def _end(self, fields: Headers) -> None:
         if self.ending is None and not self.is_over:

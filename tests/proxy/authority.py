@@ -85,7 +85,6 @@ class Authority:
         self.relays_to = self.peer_address = ""
         self.checkpoints: list[CheckpointAsk] = []
         self.checkpoint_answer = CheckpointAnswer()
-        self.checkpoints_wait: Deferred[None] | None = None
         self.refusal: AuthorizeAnswer | SvcError | None = None
         self.holding: Deferred[None] | None = None
         self.ended: list[CountedEnd] = []
@@ -127,10 +126,6 @@ class Authority:
 
     async def _checkpoint(self, message: pb.CheckpointRequest, call: IRpcCall) -> Any:
         self.checkpoints.append(read_checkpoint_ask(message))
-        if self.checkpoints_wait is not None:
-            coming: Deferred[None] = Deferred()
-            self.checkpoints_wait.chainDeferred(coming)
-            await coming
         return checkpoint_answer_message(self.checkpoint_answer)
 
     # -- policy

@@ -631,7 +631,7 @@ class ProxyTests(SynchronousTestCase):
         left = {name: value for name, value in self.site.gauges.items() if value}
         self.assertEqual(left, {})
         self.assertEqual(self.site.sessions._open, {})
-        self.assertEqual(len(self.site.sessions._per_person), 0)
+        self.assertEqual(self.site.sessions._per_person, {})
         self.assertEqual(len(self.site.routes), 0)
 
     def events(self, sort: type[Any]) -> list[Any]:

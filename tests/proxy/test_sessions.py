@@ -578,7 +578,7 @@ class RefusedTests(ProxyTests):
         self.assertEqual(self.site.open(wire).reason, "too_many_sessions")
         wire.cut()
         self.site.turn()
-        self.assertEqual(len(self.site.sessions._per_person), 0)
+        self.assertEqual(self.site.sessions._per_person, {})
 
     def test_same_uid(self) -> None:
         """A session's uid is good for one session at a time."""

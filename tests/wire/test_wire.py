@@ -26,7 +26,6 @@ from svc.wire.headers import (
     request_headers,
 )
 from svc.wire.limits import KIB, MIB, WireLimits
-from svc.wire.room import RoomShare, SharedRoom
 from svc.wire.status import Code, Status, parse_trailers, trailers
 from tests.support.examples import examples
 
@@ -307,50 +306,6 @@ class FlowTests(SynchronousTestCase):
         sent = [caller.pour(caller.request(), MIB) for _ in range(8)]
         self.assertEqual(sent[0], 256 * KIB)
         self.assertEqual(sent[-1], 64 * KIB)
-
-    def test_shared_room(self) -> None:
-        """Streams that share room are raised while there is some, whatever connections they use."""
-        room = SharedRoom(192 * KIB)
-        shares = [RoomShare(room) for _ in range(3)]
-        sent = []
-        for share in shares:
-            caller = Caller()
-            stream_id = caller.request()
-            [stream] = caller.opened()
-            stream.limit_by(share)
-            sent.append(caller.pour(stream_id, MIB))
-        self.assertEqual(sent, [256 * KIB, 64 * KIB, 64 * KIB])
-        self.assertEqual(room.used, 192 * KIB)
-        for share in (*shares, *shares):
-            share.give_back()
-        self.assertEqual(room.used, 0)
-
-    def test_what_a_stream_had(self) -> None:
-        """A window that was raised before counts, and is not taken back."""
-        caller, room = Caller(), SharedRoom(MIB)
-        caller.pour(caller.request(), MIB)
-        [stream] = caller.opened()
-        stream.limit_by(RoomShare(room))
-        self.assertEqual((stream.window, room.used), (256 * KIB, 192 * KIB))
-
-    def test_shared_queues(self) -> None:
-        """A queue that was full and moved holds more, while there is room."""
-        room = SharedRoom(192 * KIB)
-        limits = []
-        for _ in range(2):
-            caller = Caller()
-            caller.request()
-            [stream] = caller.opened()
-            stream.limit_by(RoomShare(room))
-            limits.append(stream.queue_limit)
-            stream.send_message(bytes(200 * KIB))
-            caller.turn()
-            limits.append(stream.queue_limit)
-            caller.h2.increment_flow_control_window(MIB)
-            caller.h2.increment_flow_control_window(MIB, stream.id)
-            caller.turn()
-            limits.append(stream.queue_limit)
-        self.assertEqual(limits, [64 * KIB, 64 * KIB, 256 * KIB, 64 * KIB, 64 * KIB, 64 * KIB])
 
     def test_stream_limit(self) -> None:
         """Past the limit one stream is refused and the others live."""

@@ -43,7 +43,6 @@ from svc.rpc.client.channel import ClientStream
 from svc.rpc.frames import data_head, open_frame
 from svc.tunnel.transport import TUNNEL_WORD
 from svc.wire.framing import PREFIX_BYTES
-from svc.wire.room import RoomShare
 
 _log = Logger(namespace="svc_proxy")
 
@@ -105,7 +104,6 @@ class Carried(Protocol):
         self._unexplained: IDelayedCall | None = None
         self._call = call
         self._first_word = first_word
-        self._share: RoomShare | None = None
         self._opening: Deferred[IProtocol] | None = None
         self._joining: Deferred[RelayedBytes] | None = None
         self._carry_over: Deferred[object] = Deferred(lambda _: self.break_off("carry_ended"))
@@ -142,11 +140,6 @@ class Carried(Protocol):
     def may_move(self) -> bool:
         """Whether it passes bytes, and no lane was ever arranged for it."""
         return not self._was_offered and self._joining is not None
-
-    def limit_by(self, share: RoomShare) -> None:
-        """Let what waits in its two streams grow only within *share*; before it is carried."""
-        self._share = share
-        cast(IRawEnd, self._call).limit_by(share)
 
     def check(self) -> None:
         """Return if what passes now may go on.
@@ -209,8 +202,6 @@ class Carried(Protocol):
             answer: What it says to the person as it opens a gated session.
         """
         self._opening, self._carry = None, carry
-        if self._share is not None:
-            cast(IRawEnd, carry).limit_by(self._share)
         self._opened = open_frame(self._first_word(answer))
         self._joining = Deferred.fromCoroutine(self._join(carry))
         self._joining.addCallbacks(self._closed, self._broken)

@@ -20,13 +20,7 @@ from svc.errors import Malformed
 from svc.interfaces.gating import IGatedStream
 from svc.model.session.edits import MAX_EDIT_BYTES, MAX_VALUE_CHARACTERS, Edit
 from svc.model.session.ending import FRAME_ORDER
-from svc.model.session.frames import (
-    MAX_FRAME_DATA,
-    MAX_FRAMES_HELD,
-    FrameMarks,
-    TaggedFrame,
-    TaggedKind,
-)
+from svc.model.session.frames import MAX_FRAMES_HELD, FrameMarks, TaggedFrame, TaggedKind
 from svc.model.session.gated import MAX_NOTED, GateNote
 from svc.model.session.ranges import MAX_RANGE, RangeDecision
 from svc.proxy.sessions.directions import BytesAwaited
@@ -35,9 +29,6 @@ from svc.wire.machine import Part
 
 MAX_HELD = MAX_RANGE
 """Bytes of one direction that may wait for the gate; no request of a kind is longer."""
-
-_UNASKED = MAX_FRAME_DATA
-"""And while the gate waits for something else than more of them."""
 
 _MOST_UNSENT = MAX_FRAMES_HELD // 2
 _DATA, _EOF = TaggedKind.DATA, TaggedKind.EOF
@@ -260,11 +251,11 @@ class GatedStream(Protocol):
         self._unsent.append((frame.offset, message))
         self._held += frame.data
         self._came += frame.size
-        waiting, self._waiting = self._waiting, None
         # Of frames that went on, none but the last can have bytes that are held.
-        if self._has_most or (waiting is None and len(self._held) >= _UNASKED):
+        if len(self._held) >= MAX_HELD or len(self._unsent) >= _MOST_UNSENT:
             self._is_full = True
             self._pace()
+        waiting, self._waiting = self._waiting, None
         if waiting is not None:
             waiting.come()
 
@@ -287,14 +278,9 @@ class GatedStream(Protocol):
             is_said = True
         if not is_said:
             self._say(to, edits, None, is_said=False)
-        if self._is_full and not self._has_most:
+        if self._is_full and len(held) < MAX_HELD and len(unsent) < _MOST_UNSENT:
             self._is_full = False
             self._pace()
-
-    @property
-    def _has_most(self) -> bool:
-        """Whether nothing more may wait, even if the gate asks for it."""
-        return len(self._held) >= MAX_HELD or len(self._unsent) >= _MOST_UNSENT
 
     def _say(
         self, to: int, edits: tuple[Edit, ...], message: bytes | None, *, is_said: bool
@@ -330,10 +316,7 @@ class GatedStream(Protocol):
         if self._ended:
             return False
         if self._is_full:
-            if self._has_most:
-                raise Malformed("a request or an answer comes in too many short frames")
-            self._is_full = False
-            self._pace()
+            raise Malformed("a request or an answer comes in too many short frames")
         before = len(self._held)
         waiting = BytesAwaited() if self._bytes.called else self._bytes
         self._waiting = self._bytes = waiting

@@ -15,8 +15,6 @@ from svc.model.audit.record import Actor
 from svc.model.cluster.agent import caller_kind
 from svc.model.principal import Principal
 from svc.ratelimit.limits import Budget, Rate, RefusalPolicy
-from svc.wire.limits import MIB
-from svc.wire.room import RoomShare, SharedRoom
 
 _COSTS = {
     "Open": 1.0,
@@ -34,45 +32,6 @@ _STRAY_CARRIES = Rate(per_minute=600, burst=600)
 
 _MESSAGES = Rate(per_minute=60_000, burst=5_000)
 """What a Connector says on a tunnel: a word a lease and one a session it refuses."""
-
-
-PERSON_BYTES = 32 * MIB
-"""What may wait here in one person's sessions together, beside the 64 KiB that each may have in a
-window and in a queue of its two streams: 28 sessions at full speed, and many at less."""
-
-
-@define
-class PersonSessions:
-    """The sessions that each person has open here, and the room that those of one person share.
-
-    Attributes:
-        most: Bytes of that room.
-    """
-
-    most: int = PERSON_BYTES
-    _of: dict[str, tuple[int, SharedRoom]] = field(factory=dict, init=False)
-
-    def __len__(self) -> int:
-        """How many people have any."""
-        return len(self._of)
-
-    def count(self, person_id: str) -> int:
-        """How many they have."""
-        found = self._of.get(person_id)
-        return 0 if found is None else found[0]
-
-    def enter(self, person_id: str) -> RoomShare:
-        """One more begins; its share of the room, to be returned with :meth:`leave`."""
-        count, room = self._of.get(person_id) or (0, SharedRoom(self.most))
-        self._of[person_id] = count + 1, room
-        return RoomShare(room)
-
-    def leave(self, person_id: str, share: RoomShare) -> None:
-        """One is over, and nothing of it waits here any more."""
-        share.give_back()
-        count, room = self._of.pop(person_id)
-        if count > 1:
-            self._of[person_id] = count - 1, room
 
 
 @define

@@ -59,7 +59,7 @@ from svc.proxy.sessions.granted import (
     refusal_in,
     route_of,
 )
-from svc.proxy.sessions.limits import PersonRates, PersonSessions
+from svc.proxy.sessions.limits import PersonRates
 from svc.proxy.sessions.live import Live, LiveSessions
 from svc.proxy.sessions.prolonged import ProlongedSessions, held_until, prolonged_session
 from svc.proxy.sessions.route import NoOtherProxies, OtherProxies
@@ -68,7 +68,6 @@ from svc.proxy.uplink.reports import Reports
 from svc.rpc.first_frame import read_open
 from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.routes import RouteTable
-from svc.wire.room import RoomShare
 
 _log = Logger(namespace="svc_proxy")
 
@@ -129,7 +128,7 @@ class SessionOpens:
     record: WriteGated = _not_recorded
     keep_denied: Callable[[GatedOpen, str, str, bytes], object] = lambda *what: None
     others: OtherProxies = field(factory=NoOtherProxies)
-    _per_person: PersonSessions = field(factory=PersonSessions)
+    _per_person: dict[str, int] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
     prolonged: ProlongedSessions = field(init=False)
     _live: LiveSessions = field(init=False)
@@ -226,23 +225,26 @@ class SessionOpens:
             raise Unavailable("this Proxy is stopping; try another", reason="draining")
         if self._over:
             raise Unavailable("this Proxy no longer serves anybody; try another", reason=self._over)
-        if self._per_person.count(person_id) >= (most := self.max_per_person()):
+        if self._per_person.get(person_id, 0) >= (most := self.max_per_person()):
             self.rates.crowded(person.principal)
             raise SvcError(
                 f"you have {most} sessions open on this Proxy, the limit; close one",
                 reason="too_many_sessions",
                 fault=Fault.EXHAUSTED,
             )
-        share = self._per_person.enter(person_id)
+        self._per_person[person_id] = self._per_person.get(person_id, 0) + 1
         try:
-            await self._admitted(call, person, span, share)
+            await self._admitted(call, person, span)
         finally:
             # Not before: what the caller leaves unread is held here, and must have a limit too.
-            call.on_gone(lambda: self._per_person.leave(person_id, share))
+            call.on_gone(lambda: self._left(person_id))
 
-    async def _admitted(
-        self, call: IRpcCall, person: CertificateFacts, span: Span, share: RoomShare
-    ) -> None:
+    def _left(self, person_id: str) -> None:
+        self._per_person[person_id] -= 1
+        if not self._per_person[person_id]:
+            del self._per_person[person_id]
+
+    async def _admitted(self, call: IRpcCall, person: CertificateFacts, span: Span) -> None:
         self.reports.check()
         self.rates.deciding(person.principal)
         try:
@@ -254,9 +256,7 @@ class SessionOpens:
         self._open[request.session_uid] = opening.kind.protocol
         try:
             granted = await self._granted(opening)
-            carried = self._carried(call, opening, granted)
-            carried.limit_by(share)
-            await self._serve(carried, opening, granted)
+            await self._serve(call, opening, granted)
         finally:
             del self._open[request.session_uid]
 
@@ -355,8 +355,9 @@ class SessionOpens:
             self.meters.missed("issue", answer.reason)
         return refusal_in(answer)
 
-    async def _serve(self, carried: Carried, opening: PendingSession, granted: Granted) -> None:
+    async def _serve(self, call: IRpcCall, opening: PendingSession, granted: Granted) -> None:
         """Open the lane and carry; Authority is told the end once, whatever it is."""
+        carried = self._carried(call, opening, granted)
         uid, reason = opening.request.session_uid, "failed"
         # From here on each change is looked at for it, so also while its lane is opened.
         self._live.add(uid, self._live_one(opening, granted, carried))

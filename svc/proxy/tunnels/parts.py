@@ -15,7 +15,7 @@ from svc.model.ids import Entropy
 from svc.model.principal import Principal
 from svc.model.signing import Signed
 from svc.proxy.sessions.limits import ConnectorRates
-from svc.proxy.tunnels.queue import CheckpointQueue, RegistrationQueue
+from svc.proxy.tunnels.queue import RegistrationQueue
 from svc.proxy.tunnels.refusals import RelayStreams
 from svc.proxy.uplink.link import AuthorityLink
 from svc.tunnel.routes import RouteTable
@@ -50,7 +50,6 @@ class RegistrationParts:
     checkpoint: Callable[[str, Signed], Awaitable[CheckpointAnswer]]
     bring_health: Callable[[str, Signed], object]
     queue: RegistrationQueue = field(factory=RegistrationQueue)
-    checkpoints: CheckpointQueue = field(factory=CheckpointQueue)
 
 
 def node_of(call: IRpcCall) -> Principal:

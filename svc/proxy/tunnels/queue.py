@@ -1,4 +1,4 @@
-"""Limits how many registrations and checkpoints are sent to the Authority at once; others wait.
+"""Limits how many registrations are sent to the Authority at once; the others wait.
 
 After a restart every Connector comes at once, and after Authority's every
 tunnel asks again: each question costs Authority a signature and a record, so
@@ -24,12 +24,6 @@ MAX_WAITING = 4096
 
 SHARE = 4
 """Of one node: its tunnel, the one that replaces it, and as many of a restarted process."""
-
-MAX_CHECKPOINTS = 16
-"""Of one Connector, before Authority at once: what others ask has room on the same connection."""
-
-MAX_WAITING_CHECKPOINTS = 8192
-"""Of one Connector: one for each session, and the last ones of those that ended."""
 
 _LATER_SECS = 5.0
 
@@ -83,34 +77,3 @@ class RegistrationQueue:
             return await ask()
         finally:
             self._turns.release()
-
-
-@define
-class CheckpointQueue:
-    """Brings the checkpoints of each Connector to Authority, a few at a time."""
-
-    _turns: dict[str, DeferredSemaphore] = field(factory=dict, init=False)
-
-    async def bring(self, node_id: str, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """Run *ask* in its turn.
-
-        Raises:
-            SvcError: ``too_many_checkpoints``: too many of this Connector wait.
-        """
-        turns = self._turns.get(node_id)
-        if turns is None:
-            turns = self._turns[node_id] = DeferredSemaphore(MAX_CHECKPOINTS)
-        if len(turns.waiting) >= MAX_WAITING_CHECKPOINTS:
-            raise SvcError(
-                "too many checkpoints of this Connector wait; try again later",
-                reason="too_many_checkpoints",
-                fault=Fault.EXHAUSTED,
-                retry_after=_LATER_SECS,
-            )
-        await turns.acquire()
-        try:
-            return await ask()
-        finally:
-            turns.release()
-            if turns.tokens == turns.limit:
-                self._turns.pop(node_id, None)

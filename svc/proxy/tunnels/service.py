@@ -69,8 +69,7 @@ class TunnelService(RegistrationParts):
     ) -> session_pb2.CheckpointAnswer:
         node = node_of(call)
         self.check_not_revoked(node)
-        signed = read_checkpoint(message)
-        answer = await self.checkpoints.bring(node.id, lambda: self.checkpoint(node.id, signed))
+        answer = await self.checkpoint(node.id, read_checkpoint(message))
         return checkpoint_answer_message(answer)
 
     async def _carry(self, call: IRpcCall) -> None:

@@ -23,7 +23,7 @@ from svc.interfaces.kinds import KindEvent
 from svc.messages.access import ApprovalForRequests
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.session.edits import MAX_VALUE_CHARACTERS
-from svc.model.session.frames import MAX_FRAME_DATA, MAX_FRAMES_HELD, TaggedKind
+from svc.model.session.frames import MAX_FRAMES_HELD, TaggedKind
 from svc.model.session.gated import GateNote
 from svc.model.session.ranges import (
     RangeDecision,
@@ -138,24 +138,6 @@ class StreamTests(SynchronousTestCase):
             for piece in pieces:
                 stream.feed(piece)
             self.assertEqual(line, [found])
-
-    def test_unasked(self) -> None:
-        """While the gate waits for something else, little is read; what it asks for is."""
-        stream, transport, _ = streaming()
-        stream.feed(bytes(MAX_FRAME_DATA - 1))
-        self.assertEqual(transport.producerState, "producing")
-        stream.feed(b"x")
-        self.assertEqual(transport.producerState, "paused")
-        whole = so_far(stream.at_least(MAX_FRAME_DATA + 3))
-        self.assertEqual((whole, transport.producerState), ([], "producing"))
-        stream.feed(b"y")
-        self.assertEqual(transport.producerState, "producing")
-        stream.feed(b"zz")
-        self.assertEqual(len(whole), 1)
-        stream.feed(b"more")
-        self.assertEqual(transport.producerState, "paused")
-        so_far(stream.pass_on(MAX_FRAME_DATA))
-        self.assertEqual(transport.producerState, "producing")
 
     def test_some(self) -> None:
         """Whatever has come is there to look at; at the end there is nothing."""
