@@ -275,9 +275,10 @@ def _name_of_withdrawn(known: RootOwner) -> SvcError:
 
 def _former_node(known: RootOwner, node_id: str) -> SvcError:
     return SvcError(
-        f"the node {node_id} was {known.owner} before that was certified anew as {known.node_id}; "
-        f"put the identity of {known.node_id} back, or give this Authority another authority.name "
-        "and let that in: svc authority keys sync root readmit NAME --key DIGEST",
+        f"node {node_id} is a former identity of {known.owner}, which has since been certified "
+        f"anew as node {known.node_id}; put the identity of node {known.node_id} back, or move "
+        "receiver.key away, give this Authority another authority.name, and readmit that name: "
+        "svc authority keys sync root readmit NAME --key DIGEST",
         reason=REPLACED,
         fault=Fault.PRECONDITION,
     )
@@ -286,7 +287,7 @@ def _former_node(known: RootOwner, node_id: str) -> SvcError:
 def _too_often(known: RootOwner) -> SvcError:
     return SvcError(
         f"{known.owner} was certified anew {MOST_FORMER_NODES} times under one receiver "
-        "credential; give this Authority another authority.name",
+        "credential; move receiver.key away, and give this Authority another authority.name",
         reason=REPLACED,
         fault=Fault.PRECONDITION,
     )

@@ -449,7 +449,7 @@ class RegistrationTests(RootCase):
         """Whoever has both does not become the owner again, and so takes no other name of it."""
         owner = self.certified_anew("a3")
         text = self.refused(self.registry.take(owner.report(), "node-a3"), "receiver_replaced")
-        self.assertIn("before that was certified anew as node-a3-anew", text)
+        self.assertIn("certified anew as node node-a3-anew", text)
         owner.register()
         known = self.house.state_cache.state.root_owners["a3"]
         self.assertEqual((known.node_id, known.former_nodes), ("node-a3-anew", ("node-a3",)))
