@@ -179,7 +179,8 @@ class DayTests(TestCase):
     def ended(self, session: Child, text: str, reason: str) -> str:
         """The decision of a session, of whose end its person was told this."""
         said = session.text()
-        told = f"host: session ended: {text}; reason {reason}; decision ([0-9a-f]{{32}})"
+        why = r"to see why: svc why (?:--dir \S+ )?([0-9a-f]{32})"
+        told = f"host: session ended: {text}; reason {reason}; {why}"
         self.assertRegex(said, told)
         found = re.search(told, said)
         assert found is not None

@@ -409,7 +409,7 @@ class WhoTests(SynchronousTestCase):
         person.up("echo")
         self.assertEqual(ask(person, "echo"), b"question")
         done = run(svc_command("proxy-ssh", "echo"), person.home, seen)
-        self.assertIn("decision ", done.stderr)  # it asked; a tcp resource is no ssh resource
+        self.assertIn("svc why ", done.stderr)  # it asked; a tcp resource is no ssh resource
         self.assertEqual((other.connections, other.posts), (0, []))
 
     @proves("G-ROLE-03", "X-36")

@@ -92,7 +92,7 @@ class ExplainTests(SynchronousTestCase):
             self.assertEqual("policy forbids" in told.reason_text, reason == "denied", reason)
             if reason in ("unknown", "departed"):
                 self.assertEqual(told.decision, "not_served")
-                self.assertIn("svc authority resources list", told.hint)
+                self.assertIn("svc --config FILE authority resources list", told.hint)
 
     def test_what_could_be_asked_for(self) -> None:
         """A denial that an approved request would turn tells what its permit says of that."""
