@@ -201,7 +201,7 @@ class DayTests(TestCase):
         """Asked as told, approved by another, used once; the request, and what its session was."""
         denied = run(self.ssh("host", "echo at work"), self.ada.home)
         self.assertEqual((denied.status, denied.stdout), (255, ""))
-        hint = re.search("; reason denied; .*; to ask for access: svc (.*)", denied.stderr)
+        hint = re.search("; reason denied; to ask for access: svc ([^;\n]*)", denied.stderr)
         assert hint is not None, denied.stderr
         once = ("--uses", "1", "--for", f"{GRANTED_SECS}s", "--reason", "incident 7", "--json")
         asked = self.ada.svc(*shlex.split(hint[1]), *once).checked().json
