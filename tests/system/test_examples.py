@@ -77,10 +77,10 @@ class GatedKindTests(Example, SynchronousTestCase):
     name, module, page, most = "example-gated-kind", "kind_redis", HOW_TO / "gated-kind.md", 20
 
     def test_the_whole_is_short(self) -> None:
-        """All sides of it together are within 180 lines, and the page shows each."""
+        """All sides of it together are within 190 lines, and the page shows each."""
         sources = sorted((ROOT / "contrib" / self.name / "src").rglob("*.py"))
         lines = [line for path in sources for line in path.read_text("utf-8").splitlines()]
-        self.assertLessEqual(len(lines), 180)
+        self.assertLessEqual(len(lines), 190)
         page = self.page.read_text("utf-8")
         for path in sources:
             self.assertIn(f"\n{path.read_text('utf-8')}```\n", page, path.name)

@@ -12,4 +12,5 @@ TERMS = KindTerms(
     parameters={
         "database": Parameter(form="[0-9]{1,4}", fact="public", enforced=True, default="0"),
     },
+    reasons={"unknown_command": "svc does not know this command, or its form"},
 )
