@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -69,33 +70,28 @@ class NextCommandTests(SynchronousTestCase):
         self.assertEqual(program, "svc")
         return run(svc_command(*words), home)
 
-    def test_operator(self) -> None:
-        """Each command in a refusal of ``svc --config FILE authority …`` works as it stands."""
-        config, elsewhere = shared().files.config(AUTHORITY), Path(self.mktemp()).absolute()
+    def each_works(self, option: str, lines: Sequence[str]) -> None:
+        """Each command in the refusals of these has the option, and works as it stands."""
+        elsewhere = Path(self.mktemp()).absolute()
         elsewhere.mkdir()
-        for words in REFUSED:
-            with self.subTest(words=words):
-                refused = self.type(f"svc --config {config} authority {words}", elsewhere)
-                self.assertEqual(refused.status, 1, refused.stderr)
-                commands = told(refused)
-                self.assertNotEqual(commands, [], refused.stderr)
-                for command in commands:
-                    self.assertIn(f" --config {config} ", command)
-                    typed = self.type(command, elsewhere)
-                    self.assertEqual(typed.status, 0, f"{command}: {typed.stderr}")
-
-    def test_person(self) -> None:
-        """The same of a person's commands, whose identity is in a directory of its own."""
-        self.addCleanup(ada().up("echo").stop)
-        directory, elsewhere = ada().directory, Path(self.mktemp()).absolute()
-        elsewhere.mkdir()
-        for words in PERSONS:
-            with self.subTest(words=words):
-                refused = self.type(f"svc {words} --dir {directory}", elsewhere)
+        for line in lines:
+            with self.subTest(line=line):
+                refused = self.type(line, elsewhere)
                 self.assertNotEqual(refused.status, 0)
                 commands = told(refused)
                 self.assertNotEqual(commands, [], refused.stderr)
                 for command in commands:
-                    self.assertIn(f" --dir {directory}", command)
+                    self.assertIn(f" {option} ", f"{command} ")
                     typed = self.type(command, elsewhere)
                     self.assertEqual(typed.status, 0, f"{command}: {typed.stderr}")
+
+    def test_operator(self) -> None:
+        """Those of ``svc --config FILE authority …``."""
+        option = f"--config {shared().files.config(AUTHORITY)}"
+        self.each_works(option, [f"svc {option} authority {words}" for words in REFUSED])
+
+    def test_person(self) -> None:
+        """Those of a person's commands, whose identity is in a directory of its own."""
+        self.addCleanup(ada().up("echo").stop)
+        option = f"--dir {ada().directory}"
+        self.each_works(option, [f"svc {words} {option}" for words in PERSONS])

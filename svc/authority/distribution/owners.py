@@ -255,51 +255,50 @@ def _former_nodes(known: RootOwner, node_id: str) -> tuple[str, ...]:
     return (*known.former_nodes, known.node_id)
 
 
+def _refused(reason: str, text: str) -> SvcError:
+    return SvcError(text, reason=reason, fault=Fault.PRECONDITION)
+
+
 def _copied(owner: str, other: str) -> SvcError:
-    return SvcError(
+    return _refused(
+        COPIED,
         f"receiver.key: the credential of {owner} is registered as that of {other}: it was copied; "
         f"move it away at {owner}, which then makes its own at its next start",
-        reason=COPIED,
-        fault=Fault.PRECONDITION,
     )
 
 
 def _name_of_withdrawn(known: RootOwner) -> SvcError:
-    return SvcError(
+    return _refused(
+        REPLACED,
         f"{known.owner} is withdrawn and is the name of the node {known.node_id}: no other node "
         "registers a receiver credential under it; give this Authority another authority.name",
-        reason=REPLACED,
-        fault=Fault.PRECONDITION,
     )
 
 
 def _former_node(known: RootOwner, node_id: str) -> SvcError:
-    return SvcError(
+    return _refused(
+        REPLACED,
         f"node {node_id} is a former identity of {known.owner}, which has since been certified "
         f"anew as node {known.node_id}; put the identity of node {known.node_id} back, or move "
         "receiver.key away, give this Authority another authority.name, and readmit that name: "
         "svc authority keys sync root readmit NAME --key DIGEST",
-        reason=REPLACED,
-        fault=Fault.PRECONDITION,
     )
 
 
 def _too_often(known: RootOwner) -> SvcError:
-    return SvcError(
+    return _refused(
+        REPLACED,
         f"{known.owner} was certified anew {MOST_FORMER_NODES} times under one receiver "
         "credential; move receiver.key away, and give this Authority another authority.name",
-        reason=REPLACED,
-        fault=Fault.PRECONDITION,
     )
 
 
 def _replaced(owner: str) -> SvcError:
-    return SvcError(
+    return _refused(
+        REPLACED,
         f"another receiver credential of {owner} is registered; put the former receiver.key back, "
         "or, if it is lost, withdraw this owner first: svc authority keys sync root withdraw "
         f"{owner}; and let it back once it is registered: svc authority keys sync root readmit "
         f"{owner}; where fewer than two owners would remain, start a further Authority first, or "
         "give this one another authority.name",
-        reason=REPLACED,
-        fault=Fault.PRECONDITION,
     )
